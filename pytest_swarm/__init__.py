@@ -1,0 +1,1 @@
+"""Load-test what you build on language models, with pytest."""

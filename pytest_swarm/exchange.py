@@ -1,0 +1,163 @@
+"""The Exchange: one HTTP request and what came back, with the time of every piece. Nothing in it is parsed.
+
+A source (the network, a cassette, the simulated gateway) drives an exchange by calling, in this order::
+
+    wrote(now)                    the request's body has been handed to the socket
+    feed(now, data) ...           bytes of the body arrived; may come before `head` when they share a read
+    head(now, status, headers)    status line and headers are known
+    finish(now, ending, error)    nothing more will come
+
+All times are seconds on one monotonic clock; `Exchange` turns them into offsets from the send. Parsing is kept off the path
+of arriving bytes: pieces are queued with their offset and given to the reading when enough wait, or when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from pytest_swarm.records import Reading
+
+__all__ = ["Ending", "Exchange", "Reader", "ReaderFactory", "Request", "Source"]
+
+DRAIN_BYTES = 65536
+"""Queued bytes after which they are parsed although the stream goes on: bounds the memory of an endless stream."""
+
+
+class Ending(StrEnum):
+    """How an exchange ended on the wire. Apart from COMPLETE, the value is the outcome of the call."""
+
+    COMPLETE = "complete"
+    CONNECT_ERROR = "connect_error"
+    TLS_ERROR = "tls_error"
+    POOL_TIMEOUT = "pool_timeout"
+    CONNECT_TIMEOUT = "connect_timeout"
+    FIRST_TOKEN_TIMEOUT = "first_token_timeout"
+    IDLE_TIMEOUT = "idle_timeout"
+    TIMEOUT = "timeout"
+    DISCONNECTED = "disconnected"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is sent: method, absolute URL, headers (lower-case names) and the encoded body."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Reader(Protocol):
+    """A reducer over the pieces of one response; see `pytest_swarm.reading`."""
+
+    @property
+    def first_token(self) -> float | None:
+        """Offset of the first generated piece so far, or None."""
+
+    @property
+    def pieces(self) -> list[str]:
+        """The pieces of visible text in order of arrival, as far as they are kept."""
+
+    def feed(self, offset: float, data: bytes) -> None:
+        """Take the bytes that arrived `offset` seconds after the send."""
+
+    def finish(self, ending: Ending, error: str) -> Reading:
+        """The meaning of all that was fed."""
+
+
+ReaderFactory = Callable[[int, Mapping[str, str]], Reader]
+"""Makes the reader once status and headers (lower-case names) are known."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One attempt on the wire. `started` is when somebody asked for it, `sent` when its body was written."""
+
+    request: Request
+    reader_factory: ReaderFactory
+    started: float
+    sent: float | None = None
+    connect: float | None = None
+    """Seconds spent opening a connection; None when a pooled one was used or it is not known."""
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    head_at: float | None = None
+    last_feed: float | None = None
+    """Offset of the last bytes that arrived."""
+    ended: float | None = None
+    """Offset of the end."""
+    ending: Ending | None = None
+    error: str = ""
+    notes: list[str] = field(default_factory=list)
+    on_finish: Callable[[Exchange], None] | None = None
+    _queue: list[tuple[float, bytes]] = field(default_factory=list)
+    _queued: int = 0
+    _reader: Reader | None = None
+
+    def wrote(self, now: float) -> None:
+        """The body goes to the socket now: latency counts from here."""
+        self.sent = now
+
+    def head(self, now: float, status: int, headers: Mapping[str, str]) -> None:
+        """Status and headers (lower-case names) are known."""
+        self.status = status
+        self.headers = headers
+        self.head_at = self.offset(now)
+        self._reader = self.reader_factory(status, headers)
+
+    def feed(self, now: float, data: bytes) -> None:
+        """Bytes of the body arrived."""
+        offset = self.offset(now)
+        self.last_feed = offset
+        self._queue.append((offset, data))
+        self._queued += len(data)
+        if self._queued > DRAIN_BYTES:
+            self.drain()
+
+    def finish(self, now: float, ending: Ending, error: str = "") -> None:
+        """Nothing more will come. Only the first call counts."""
+        if self.ending is not None:
+            return
+        self.ended = self.offset(now)
+        self.ending = ending
+        self.error = error
+        if self.on_finish is not None:
+            self.on_finish(self)
+
+    def offset(self, now: float) -> float:
+        """`now` as seconds since the send (since the start, as long as nothing was sent)."""
+        return now - (self.started if self.sent is None else self.sent)
+
+    def drain(self) -> Reader | None:
+        """Give the queued pieces to the reader, and return it; None as long as there is no head."""
+        reader = self._reader
+        if reader is not None and self._queue:
+            queue, self._queue, self._queued = self._queue, [], 0
+            for offset, data in queue:
+                reader.feed(offset, data)
+        return reader
+
+    def read(self) -> Reading:
+        """The meaning of the finished exchange. Call once, after `finish`."""
+        if self.ending is None:
+            raise RuntimeError("an exchange is read after it has finished")
+        reader = self.drain()
+        if reader is None:
+            outcome = "malformed" if self.ending is Ending.COMPLETE else self.ending.value
+            return Reading(outcome=outcome, detail=self.error)
+        return reader.finish(self.ending, self.error)
+
+
+class Source(Protocol):
+    """Where exchanges come from."""
+
+    def send(self, exchange: Exchange) -> AsyncIterator[None]:
+        """Carry `exchange.request` out, driving the exchange; yields whenever it has grown.
+
+        Ends after `Exchange.finish`; failures of the transport finish the exchange and are not raised. When the consumer
+        closes the iterator early or is cancelled, the source lets the connection go and finishes the exchange as cancelled.
+        """
