@@ -116,7 +116,7 @@ class CallColumns:
 
 
 def _total(calls: Iterable[Call], figure: str) -> float:
-    """Sum of a figure over the calls that got a reply; NaN as soon as one of them does not know it, or there is none."""
+    """Sum of a figure over the calls that got a reply; NaN when one of them does not know it, or there is none."""
     total, known = 0.0, False
     for call in calls:
         value = getattr(call, figure)

@@ -7,8 +7,9 @@ A source (the network, a cassette, the simulated gateway) drives an exchange by 
     head(now, status, headers)    status line and headers are known
     finish(now, ending, error)    nothing more will come
 
-All times are seconds on one monotonic clock; `Exchange` turns them into offsets from the send. Parsing is kept off the path
-of arriving bytes: pieces are queued with their offset and given to the reading when enough wait, or when somebody asks.
+All times are seconds on one monotonic clock; `Exchange` turns them into offsets from the send. Parsing is kept off the
+path of arriving bytes: pieces are queued with their offset and given to the reading when enough wait, or when somebody
+asks.
 """
 
 from __future__ import annotations
@@ -158,6 +159,7 @@ class Source(Protocol):
     def send(self, exchange: Exchange) -> AsyncIterator[None]:
         """Carry `exchange.request` out, driving the exchange; yields whenever it has grown.
 
-        Ends after `Exchange.finish`; failures of the transport finish the exchange and are not raised. When the consumer
-        closes the iterator early or is cancelled, the source lets the connection go and finishes the exchange as cancelled.
+        Ends after `Exchange.finish`; failures of the transport finish the exchange and are not raised. When the
+        consumer closes the iterator early or is cancelled, the source lets the connection go and finishes the exchange
+        as cancelled.
         """
