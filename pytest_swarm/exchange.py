@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from pytest_swarm.clock import Now, real_now
 from pytest_swarm.records import Reading
 
 __all__ = ["Ending", "Exchange", "Reader", "ReaderFactory", "Request", "Source"]
@@ -81,6 +82,8 @@ class Exchange:
     request: Request
     reader_factory: ReaderFactory
     started: float
+    clock: Now = real_now
+    """The clock of the run that this belongs to: whoever drives the exchange reads it."""
     sent: float | None = None
     connect: float | None = None
     """Seconds spent opening a connection; None when a pooled one was used or it is not known."""
