@@ -1,0 +1,50 @@
+"""What this version carries out. Everything else of the public face is checked, and then refused in one sentence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pytest_swarm.errors import NotAvailable
+
+__all__ = ["ARGUMENTS", "OPTIONS", "require"]
+
+OPTIONS: Final = frozenset(
+    {
+        "api-key-env",
+        "base-url",
+        "clock",
+        "concurrency",
+        "header",
+        "json",
+        "model",
+        "no-progress",
+        "repeat",
+        "seed",
+        "sla",
+        "tasks",
+    }
+)
+"""Names of options, without ``--swarm-``."""
+
+ARGUMENTS: Final = frozenset(
+    {"concurrency", "model", "repeat", "retries", "seed", "task_timeout", "tasks", "timeout", "warmup"}
+)
+"""Arguments of the `swarm` marker."""
+
+
+def require(name: str, value: object, available: frozenset[str], what: str) -> None:
+    """Refuse the setting `name` when this version cannot carry it out.
+
+    Raises:
+        NotAvailable: neither the setting nor, for a setting that is partly there, the value can be used yet.
+    """
+    adaptive = name == "concurrency" and isinstance(value, tuple)
+    virtual = name == "clock" and value == "virtual"
+    if adaptive or virtual:
+        raise NotAvailable(f"{what}: {_written(value)} is not available yet in this version")
+    if name not in available:
+        raise NotAvailable(f"{what} is not available yet in this version")
+
+
+def _written(value: object) -> str:
+    return f"'{value[0]}..{value[1]}'" if isinstance(value, tuple) else repr(value)
