@@ -1,0 +1,230 @@
+"""One test in the terminal summary: verdict, plan, source of the replies, figures, service levels, failures, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pytest_swarm.judging.catalogue import Dimension
+from pytest_swarm.judging.sla import parse_metric
+from pytest_swarm.reports.figures import (
+    cells,
+    count,
+    ellipsis_end,
+    ellipsis_middle,
+    figure,
+    one_line,
+    span,
+)
+from pytest_swarm.reports.layout import BODY, GAP, Line, ends, flow, labelled, table, wrapped
+
+__all__ = ["block_lines"]
+
+Record = Mapping[str, Any]
+
+_GOOD: Final = {"green": True}
+_BAD: Final = {"red": True}
+_DOUBTFUL: Final = {"yellow": True}
+_MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
+    "pass": _GOOD,
+    "fail": _BAD,
+    "invalid": _DOUBTFUL,
+    "skipped": _DOUBTFUL,
+    "error": _BAD,
+    "interrupted": _BAD,
+}
+_MARK: Final = {"pass": "pass", "fail": "FAIL", "invalid": "INVALID"}
+_MARKS: Final = 7
+"""Columns of the mark before a service level."""
+_INDENT: Final = " " * (_MARKS + len(GAP))
+_SHORTEST_LEVEL: Final = 24
+"""Columns that a service level keeps for itself; the bound beside it is left out before."""
+
+
+def block_lines(record: Record, width: int) -> Iterator[Line]:
+    """The lines of one test record, none of them wider than `width`."""
+    body = width - BODY
+    yield _name(record, width)
+    yield from labelled("plan", flow(_plan(record), body))
+    yield from _source(record, body)
+    if record["metrics"]:
+        yield from _figures(record, body)
+    yield from _levels(record, body)
+    told = {line["reason"] for line in record["sla"]}
+    for reason in record["reasons"]:
+        if reason not in told:
+            yield from labelled("why", wrapped(reason, body), _MARKUP[record["verdict"]])
+    yield from labelled("not ok", _failures(record["failures"], body))
+    for note in record["notes"]:
+        yield from labelled("note", wrapped(note, body))
+
+
+def _name(record: Record, width: int) -> Line:
+    verdict = record["verdict"].upper()
+    if record["simulated"]:
+        verdict += " (SIMULATED)"
+    nodeid = ellipsis_middle(one_line(record["nodeid"]), width - cells(verdict) - 2)
+    return Line(ends(nodeid, verdict, width), {**_MARKUP[record["verdict"]], "bold": True})
+
+
+def _plan(record: Record) -> list[str]:
+    plan: Mapping[str, Any] = record["plan"]
+    tasks, concurrency, repeat = plan.get("tasks"), plan.get("concurrency"), plan.get("repeat") or 1
+    items = [count(tasks, "task")] if tasks is not None else []
+    if plan.get("rate") is not None:
+        items.append(str(plan["rate"]))
+    if plan.get("duration") is not None:
+        items.append(f"for {span(plan['duration'])}")
+    if plan.get("stages"):
+        items.append(", ".join(f"{span(seconds)} to {target}" for seconds, target in plan["stages"]))
+    items.append(f"{_in_flight(tasks, concurrency)} ({record['in_flight_max']:,} reached)")
+    if plan.get("warmup"):
+        items.append(f"{plan['warmup']} to warm up")
+    if repeat > 1:
+        items.append(f"{repeat} runs")
+    return items
+
+
+def _in_flight(tasks: int | None, concurrency: int | str | None) -> str:
+    if concurrency is None:
+        return "any number in flight"
+    if tasks is not None and isinstance(concurrency, int) and concurrency > tasks:
+        return f"{tasks} in flight: tasks={tasks}"
+    return f"{concurrency} in flight"
+
+
+def _source(record: Record, width: int) -> Iterator[Line]:
+    gateway = record["gateway"]
+    if record["simulated"]:
+        # Capitals and colour: nobody may take these figures for a model's.
+        loud = f"SIMULATED: {one_line(record['simulated'])}; no model was called"
+        yield from labelled("source", wrapped(loud, width), {**_DOUBTFUL, "bold": True})
+        return
+    where = f" {one_line(gateway['base_url'])}" if gateway["base_url"] else ""
+    replayed = "replay of recorded traffic" if gateway["kind"] == "replay" else gateway["kind"]
+    items = [f"{replayed}{where}", f"{record['clock']} time"]
+    if record["model"]:
+        items.append(one_line(record["model"]))
+    yield from labelled("source", flow(items, width))
+
+
+def _figures(record: Record, width: int) -> Iterator[Line]:
+    metrics: Mapping[str, float | None] = record["metrics"]
+
+    def shown(metric: str) -> str:
+        return figure(metric, metrics.get(metric))
+
+    yield from labelled("latency", _percentiles(record, "latency", width))
+    if metrics.get("ttft.p50") is not None:
+        yield from labelled("ttft", _percentiles(record, "ttft", width))
+    success = [f"{shown('success_rate')} of {_many(metrics, 'tasks', 'task')}", f"throughput {shown('throughput')}"]
+    if metrics.get("steady_throughput") is not None:
+        success.append(f"steady {shown('steady_throughput')}")
+    yield from labelled("success", flow(success, width))
+    calls = [shown("calls")]
+    if metrics.get("retries"):
+        calls.append(count(int(metrics["retries"] or 0), "retry", "retries"))
+    calls.append(f"tokens per task {shown('input_tokens.mean')} in, {shown('output_tokens.mean')} out")
+    yield from labelled("calls", flow(calls, width))
+    cost = [shown("cost")]
+    if metrics.get("cost_per_100") is not None:
+        cost.append(f"{shown('cost_per_100')} per 100 tasks")
+    yield from labelled("cost", flow(cost, width))
+    yield from labelled("worst run", flow(_worst_run(record["runs"]), width))
+
+
+def _many(metrics: Mapping[str, float | None], metric: str, what: str) -> str:
+    many = metrics.get(metric)
+    return f"unknown {what}s" if many is None else count(int(many), what)
+
+
+def _percentiles(record: Record, name: str, width: int) -> list[str]:
+    """Percentiles, and below them the bounds that the samples prove."""
+    metrics = [f"{name}.p50", f"{name}.p95", f"{name}.p99"]
+    seen = [f"{metric[-3:]} {figure(metric, record['metrics'].get(metric))}" for metric in metrics]
+    bounds = [record["bounds"].get(metric) for metric in metrics]
+    if bounds == [None, None, None]:
+        return flow(seen, width)
+    proven = [
+        f"<= {figure(metric, bound)}" if bound is not None else "no bound"
+        for metric, bound in zip(metrics, bounds, strict=True)
+    ]
+    confidence = f"with {_percent(record['confidence'])} confidence"
+    lines = table([[*seen, ""], [*proven, confidence]], ">>><")
+    return lines if _widest(lines) <= width else [*flow(seen, width), *flow([*proven, confidence], width)]
+
+
+def _worst_run(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The worst of every figure over several runs."""
+    if len(runs) < 2:
+        return []
+    items = []
+    for text, metric, worst in (
+        ("p50", "latency.p50", max),
+        ("p95", "latency.p95", max),
+        ("p99", "latency.p99", max),
+        ("success", "success_rate", min),
+        ("throughput", "throughput", min),
+    ):
+        known = [run["metrics"][metric] for run in runs if run["metrics"].get(metric) is not None]
+        if known:
+            items.append(f"{text} {figure(metric, worst(known))}")
+    return items
+
+
+def _levels(record: Record, width: int) -> Iterator[Line]:
+    """The service levels: a row for each, and what there is to say about it below."""
+    lines = record["sla"]
+    if not lines:
+        return
+    observed = [_observed(line) for line in lines]
+    bounds = [_bound(line, record["confidence"]) for line in lines]
+    room = width - len(_INDENT) - _widest(observed) - len(GAP)
+    if room - _widest(bounds) - len(GAP) >= _SHORTEST_LEVEL:
+        room -= _widest(bounds) + len(GAP)
+    else:
+        bounds = ["" for _ in bounds]
+    marks = [f"{_MARK[line['verdict']]:<{_MARKS}}" for line in lines]
+    levels = [ellipsis_middle(one_line(line["expression"]), room) for line in lines]
+    rows = table(list(zip(marks, levels, observed, bounds, strict=True)), "<<><")
+    for position, (line, row) in enumerate(zip(lines, rows, strict=True)):
+        yield from labelled("" if position else "sla", [row], _MARKUP[line["verdict"]])
+        for remark in (line["reason"], line["note"]):
+            yield from labelled("", [_INDENT + part for part in wrapped(remark, width - len(_INDENT))])
+
+
+def _widest(texts: Sequence[str]) -> int:
+    return max(map(cells, texts))
+
+
+def _bound(line: Mapping[str, Any], confidence: float) -> str:
+    """What the samples prove of the side that the service level asks for."""
+    side, bound = (">=", line["lower"]) if line["op"].startswith(">") else ("<=", line["upper"])
+    return "" if bound is None else f"{side} {figure(line['metric'], bound)} at {_percent(confidence)}"
+
+
+def _observed(line: Mapping[str, Any]) -> str:
+    """What was observed, with enough digits to be told from a threshold that it is not equal to."""
+    metric, observed, threshold = line["metric"], line["observed"], line["threshold"]
+    text = figure(metric, observed)
+    if observed is None or threshold is None or observed == threshold or text != figure(metric, threshold):
+        return text
+    dimension = parse_metric(metric).dimension
+    if dimension is Dimension.SHARE:
+        return f"{observed * 100:.9g}%"
+    unit = {Dimension.SECONDS: "s", Dimension.PER_SECOND: "/s"}.get(dimension, "")
+    return f"{observed:.9g}{unit}"
+
+
+def _failures(failures: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """One line for every way of not being ok, the frequent ones first, with an example."""
+    ordered = sorted(failures, key=lambda failure: (failure["kind"] != "task", -failure["count"], failure["outcome"]))
+    rows = [
+        (count(failure["count"], failure["kind"]), failure["outcome"], one_line(failure["example"]))
+        for failure in ordered
+    ]
+    return [ellipsis_end(line, width) for line in table(rows, "><<")]
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:.6g} %"

@@ -1,0 +1,94 @@
+"""The summary after the run, for whoever sits before the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from pytest_swarm.reports.block import block_lines
+from pytest_swarm.reports.compare import compare
+from pytest_swarm.reports.figures import ellipsis_middle, figure, one_line
+from pytest_swarm.reports.layout import Line, table
+
+__all__ = ["TerminalWriter", "write_summary"]
+
+NARROWEST: Final = 50
+WIDEST: Final = 120
+"""Longer lines are hard to follow with the eye."""
+LABELS: Final = {
+    "latency.p50": "p50",
+    "latency.p95": "p95",
+    "latency.p99": "p99",
+    "ttft.p50": "ttft p50",
+    "success_rate": "success",
+    "throughput": "throughput",
+    "steady_throughput": "steady throughput",
+    "output_tokens.mean": "output tokens/task",
+    "cost_per_100": "cost per 100",
+}
+
+
+class TerminalWriter(Protocol):
+    """Where the summary goes; pytest's terminal reporter fits behind a thin adapter."""
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+
+    def section(self, title: str) -> None:
+        """Start a part with a title across the terminal."""
+
+    def write_line(self, text: str, **markup: bool) -> None:
+        """Write one line; `markup` are flags such as `red` and `bold`, ignored where there are no colours."""
+
+
+def write_summary(writer: TerminalWriter, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write every test's block, then the models side by side; nothing at all when there was no swarm."""
+    width = max(NARROWEST, min(writer.width, WIDEST))
+    if records:
+        writer.section("LLM swarm")
+        _write(writer, (block_lines(record, width) for record in records))
+    comparison = compare(records)
+    if comparison:
+        writer.section("LLM swarm: models side by side")
+        _write(writer, (comparison_table(compared, width) for compared in comparison))
+
+
+def _write(writer: TerminalWriter, blocks: Iterable[Iterable[Line]]) -> None:
+    for position, block in enumerate(blocks):
+        if position:
+            writer.write_line("")
+        for line in block:
+            writer.write_line(line.text, **line.markup)
+
+
+def comparison_table(compared: Mapping[str, Any], width: int) -> Iterator[Line]:
+    """One table of `compare`: a row per metric, a column per model, the best marked with a star.
+
+    Models that do not fit beside each other follow below, with the metrics' names again.
+    """
+    yield Line(ellipsis_middle(one_line(compared["test"]), width), {"bold": True})
+    if compared["simulated"]:
+        yield Line("  SIMULATED: figures of simulated gateways, not of models", {"yellow": True, "bold": True})
+    models = list(compared["rows"][0]["values"])
+    while models:
+        fitting = next(many for many in range(len(models), 0, -1) if many == 1 or _fits(compared, models[:many], width))
+        yield from map(Line, _columns(compared, models[:fitting], width))
+        models = models[fitting:]
+
+
+def _fits(compared: Mapping[str, Any], models: Sequence[str], width: int) -> bool:
+    return all(len(line) <= width for line in _columns(compared, models, width))
+
+
+def _columns(compared: Mapping[str, Any], models: Sequence[str], width: int) -> list[str]:
+    heads = [ellipsis_middle(one_line(model), max(12, width // 4)) for model in models]
+    rows = [["", *(f"{head}  " for head in heads), ""]]
+    for row in compared["rows"]:
+        metric, best = row["metric"], row["best"]
+        values = [
+            figure(metric, row["values"][model], unknown="-") + (" *" if model == best else "  ") for model in models
+        ]
+        lead = row["advantage"] if best is None or best in models else ""
+        rows.append([LABELS[metric], *values, lead])
+    return [f"  {line}" for line in table(rows, "<" + ">" * len(models) + "<")]
