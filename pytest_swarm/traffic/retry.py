@@ -53,17 +53,17 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The call has failed for good; `reason` says why it is not tried again."""
+    """The call is over; `reason` says why a failed one is not tried again, and is empty for one with a reply."""
 
     reason: str
 
 
 def decide(
-    *,
     outcome: str,
     status: int | None,
     headers: Mapping[str, str],
     body: object,
+    *,
     attempt: int,
     retries: int,
     saw_token: bool,
@@ -83,6 +83,8 @@ def decide(
         rng: where the jitter comes from.
         wall_now: seconds since the epoch, to read dates by.
     """
+    if outcome in REPLY_OUTCOMES:
+        return Stop("")
     reason = _final(outcome, status, headers, body, saw_token)
     if reason:
         return Stop(reason)
@@ -99,9 +101,7 @@ def decide(
 
 
 def _final(outcome: str, status: int | None, headers: Mapping[str, str], body: object, saw_token: bool) -> str:
-    """Why an attempt is the last one whatever the number of retries; empty when it need not be."""
-    if outcome in REPLY_OUTCOMES:
-        return "there is a reply"
+    """Why a failed attempt is the last one whatever the number of retries; empty when it need not be."""
     if saw_token:
         return "the reply had begun"
     if outcome == "quota_exhausted" or _out_of_money(body):
