@@ -1,0 +1,3 @@
+"""What tests of every room use."""
+
+pytest_plugins = ["pytester"]
