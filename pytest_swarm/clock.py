@@ -18,7 +18,7 @@ from typing import Any
 
 from pytest_swarm.errors import SwarmError
 
-__all__ = ["Now", "VirtualTimeError", "real_now", "virtual_time"]
+__all__ = ["Now", "VirtualClock", "VirtualTimeError", "real_now", "virtual_time"]
 
 Now = Callable[[], float]
 """Seconds on a monotonic clock with an arbitrary start."""

@@ -1,0 +1,85 @@
+"""What `gateway.chat` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_swarm.errors import InvalidJSON
+from pytest_swarm.reading.json_output import Validator, json_status
+from pytest_swarm.records import Call, Reading, Usage
+
+__all__ = ["JsonRule", "Reply"]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRule:
+    """How replies are read as JSON: `mode` is ``"strict"`` or ``"lenient"``, the validator is None without a schema."""
+
+    mode: str = "strict"
+    validator: Validator | None = None
+    schema: dict[str, Any] | None = None
+
+    def status(self, reading: Reading) -> str | None:
+        """The JSON status of a reply; None for tool calls, which are in no JSON rate."""
+        if reading.finish_reason in {"tool_calls", "tool_use", "function_call"}:
+            return None
+        if reading.outcome == "truncated":
+            return "truncated"
+        if reading.outcome not in {"ok", "incomplete", "empty"}:
+            return "invalid"
+        return json_status(reading.text, reading.finish_reason, self.mode, self.validator)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A usable answer of a model, and the record of the call that brought it."""
+
+    call: Call
+    reading: Reading = field(repr=False)
+    rule: JsonRule = field(default_factory=JsonRule, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The visible text, without reasoning; empty for a pure tool call."""
+        return self.reading.text
+
+    @property
+    def json(self) -> Any:
+        """The text as JSON. Raises `InvalidJSON` when it is none, or does not fit the schema of ``json_output``."""
+        status, value, detail = json_status(
+            self.reading.text, self.reading.finish_reason, self.rule.mode, self.rule.validator
+        )
+        if status != "valid":
+            raise InvalidJSON(status, detail)
+        return value
+
+    @property
+    def tool_calls(self) -> list[dict[str, Any]]:
+        """Tool calls as the wire has them, arguments joined."""
+        return self.reading.tool_calls
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens, as the server counted them; None when it did not say."""
+        return self.reading.usage
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars of the whole call, all attempts; None when it is not known."""
+        return self.call.cost
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the model stopped, in the wire's own word."""
+        return self.reading.finish_reason
+
+    @property
+    def outcome(self) -> str:
+        """``ok``, ``incomplete``, ``content_filter`` or ``refusal``."""
+        return self.call.outcome
+
+    @property
+    def raw(self) -> dict[str, Any] | None:
+        """The parsed body; None for a streamed reply."""
+        return self.reading.raw

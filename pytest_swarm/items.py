@@ -1,0 +1,219 @@
+"""Which tests are swarms, and what their markers demand. All of it is checked while tests are collected."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pytest_swarm.errors import SettingError, nearest
+from pytest_swarm.judging.sla import Expression, TaskBound, parse, parse_per_task, require_available
+from pytest_swarm.swarm.plan import plan_from
+from pytest_swarm.values import shown
+
+if TYPE_CHECKING:
+    from pytest_swarm.settings import Settings
+    from pytest_swarm.trial import Demands
+
+__all__ = ["MARKERS", "demands_of", "is_ours", "own_fixture", "refusal", "shared_fixtures", "wants_event_loop"]
+
+MARKERS: Final = (
+    "swarm(tasks=None, concurrency=None, *, warmup=0, repeat=1, seed=None, model=None, timeout=None, task_timeout=None, "
+    "retries=0, ...): run the test body as that many tasks, so many at a time, and measure every model call",
+    'sla("expression", ..., per_task=[...]): service levels the swarm must meet, such as "p99 < 3s"',
+    'json_output(schema, mode="strict"): every reply must be JSON that fits the schema (a dict, a path, a pydantic model)',
+    "swarm_search(metric, low, high, sla=[...]): find the largest load that holds the service levels (not available yet)",
+)
+
+GATEWAY_FIXTURES: Final = ("gateway", "swarm_gateway")
+OWN_FIXTURES: Final = (*GATEWAY_FIXTURES, "agent", "swarm_agent", "swarm")
+SHARED_FIXTURES: Final = frozenset(
+    {"capsys", "capfd", "capsysbinary", "capfdbinary", "capteesys", "caplog", "recwarn", "monkeypatch"}
+)
+"""Fixtures of pytest that change state of the whole process, while many tasks run in it."""
+JSON_MODES: Final = ("strict", "lenient")
+OTHER_LOOPS: Final = frozenset({"asyncio", "anyio", "trio"})
+
+
+def own_fixture(item: pytest.Function, names: tuple[str, ...] = OWN_FIXTURES) -> bool:
+    """Whether the test uses one of our fixtures; one of the user's own with the same name is not ours."""
+    definitions = item._fixtureinfo.name2fixturedefs
+    return any(name in definitions and is_ours(definitions[name][-1].func) for name in names)
+
+
+def is_ours(function: Callable[..., object]) -> bool:
+    """Whether a fixture function is this package's."""
+    return getattr(function, "__module__", "") == "pytest_swarm.fixtures"
+
+
+def wants_event_loop(collector: pytest.Collector, name: str, obj: object) -> bool:
+    """Whether `obj` is an async swarm test that nobody has claimed for an event loop yet."""
+    if not inspect.iscoroutinefunction(obj):
+        return False
+    marks = {mark.name for mark in getattr(obj, "pytestmark", [])} | {mark.name for mark in collector.iter_markers()}
+    if marks & OTHER_LOOPS:
+        return False
+    if "swarm" in marks:
+        return True
+    manager = collector.session._fixturemanager
+    for parameter in inspect.signature(obj).parameters:
+        if parameter in (*GATEWAY_FIXTURES, "swarm"):
+            definitions = manager.getfixturedefs(parameter, collector)
+            if definitions and is_ours(definitions[-1].func):
+                return True
+    return False
+
+
+def refusal(item: pytest.Item) -> str | None:
+    """Why an item cannot be a swarm, or None."""
+    kind = None
+    if not isinstance(item, pytest.Function):
+        kind = "a doctest or another item that is no function"
+    elif item.cls is not None and hasattr(item.cls, "assertEqual") and hasattr(item.cls, "run"):
+        kind = "a method of a unittest.TestCase"
+    elif hasattr(item.obj, "hypothesis") or hasattr(getattr(item.obj, "__func__", None), "hypothesis"):
+        kind = "a hypothesis test"
+    elif inspect.isasyncgenfunction(item.obj) or inspect.isgeneratorfunction(item.obj):
+        kind = "a generator"
+    if kind is None:
+        return None
+    return f"@pytest.mark.swarm needs a plain test function or method; this is {kind}"
+
+
+def shared_fixtures(item: pytest.Function) -> list[str]:
+    """Fixtures of the test whose value all its agents would change under each other."""
+    return sorted(SHARED_FIXTURES & set(item._fixtureinfo.argnames))
+
+
+def demands_of(item: pytest.Item, settings: Settings) -> Demands | None:
+    """What the markers of a test demand; None for a test that is none of ours.
+
+    Raises `SettingError` naming the argument, what is allowed and the nearest spelling.
+    """
+    swarm = item.get_closest_marker("swarm")
+    if item.get_closest_marker("swarm_search") is not None:
+        raise SettingError("@pytest.mark.swarm_search is not available yet in this version")
+    if swarm is None:
+        if item.get_closest_marker("sla") is not None:
+            raise SettingError("@pytest.mark.sla judges a swarm, and this test has no @pytest.mark.swarm; add it")
+        if not isinstance(item, pytest.Function) or not own_fixture(item, GATEWAY_FIXTURES):
+            return None
+    refused = refusal(item)
+    if refused is not None:
+        raise SettingError(refused)
+    assert isinstance(item, pytest.Function)
+    if swarm is None:
+        plan = plan_from((), {"tasks": 1, "concurrency": 1}, _SeedAndModel(settings))
+    else:
+        plan = plan_from(swarm.args, swarm.kwargs, settings)
+    expressions, per_task = _service_levels(item, settings)
+    from pytest_swarm.trial import Demands
+
+    model = _parametrised_model(item)
+    rule = _json_rule(item)
+    return Demands(plan, expressions, per_task, rule, model or plan.model, parametrised=model is not None)
+
+
+class _SeedAndModel:
+    """The settings for a single measured call: options that size a load do not apply to it."""
+
+    def __init__(self, settings: Settings) -> None:
+        from pytest_swarm.swarm.plan import Layer
+
+        self.command_line = Layer(seed=settings.command_line.seed, model=settings.command_line.model)
+        self.ini = Layer(seed=settings.ini.seed, model=settings.ini.model)
+
+
+def _parametrised_model(item: pytest.Function) -> str | None:
+    model = item.callspec.params.get("model") if hasattr(item, "callspec") else None
+    return model if isinstance(model, str) else None
+
+
+def _service_levels(item: pytest.Item, settings: Settings) -> tuple[tuple[Expression, ...], tuple[TaskBound, ...]]:
+    """All `sla` markers of a test, the outermost first, then ``--swarm-sla``; the same line twice is one."""
+    expressions: list[Expression] = []
+    bounds: list[TaskBound] = []
+    for mark in reversed(list(item.iter_markers("sla"))):
+        for text in mark.args:
+            expressions.append(_expression(text, "sla(...)"))
+        for name, value in mark.kwargs.items():
+            if name == "per_task":
+                bounds.extend(_bounds(value))
+            elif name in {"confidence", "abort"}:
+                if value not in (None, False):
+                    raise SettingError(f"sla({name}=...) is not available yet in this version")
+            else:
+                allowed = ("confidence", "abort", "per_task")
+                hint = nearest(name, allowed)
+                raise SettingError(f"sla({name}=...): no such argument; allowed are {', '.join(allowed)}{hint}")
+        if not mark.args and not mark.kwargs:
+            raise SettingError('sla(): names no service level; write one such as sla("p99 < 3s")')
+    if item.get_closest_marker("swarm") is not None:
+        expressions.extend(_expression(text, "--swarm-sla") for text in settings.sla)
+    return tuple(dict.fromkeys(expressions)), tuple(dict.fromkeys(bounds))
+
+
+def _expression(text: object, what: str) -> Expression:
+    if not isinstance(text, str):
+        raise SettingError(f"{what}: {shown(text)} is no expression; write a string such as 'p99 < 3s'")
+    try:
+        expression = parse(text)
+        require_available(expression)
+    except SettingError as error:
+        raise SettingError(f"{what}: {error}") from None
+    return expression
+
+
+def _bounds(value: Any) -> Iterator[TaskBound]:
+    if isinstance(value, str) or not isinstance(value, (list, tuple)):
+        raise SettingError(f"sla(per_task=...): {shown(value)} is no list; write one such as ['latency < 3s']")
+    for text in value:
+        if not isinstance(text, str):
+            raise SettingError(f"sla(per_task=...): {shown(text)} is no bound; write a string such as 'latency < 3s'")
+        try:
+            yield parse_per_task(text)
+        except SettingError as error:
+            raise SettingError(f"sla(per_task=...): {error}") from None
+
+
+def _json_rule(item: pytest.Item) -> Any:
+    mark = item.get_closest_marker("json_output")
+    if mark is None:
+        return None
+    given = {**dict(zip(("schema", "mode"), mark.args, strict=False)), **mark.kwargs}
+    if len(mark.args) > 2 or "schema" not in given:
+        raise SettingError("json_output(): takes a schema and a mode; write json_output({...}) or json_output({...}, 'lenient')")
+    for name in given:
+        if name not in {"schema", "mode"}:
+            raise SettingError(f"json_output({name}=...): no such argument; allowed are schema, mode{nearest(name, ('schema', 'mode'))}")
+    mode = given.get("mode", "strict")
+    if mode not in JSON_MODES:
+        raise SettingError(
+            f"json_output(mode=...): {shown(mode)} is no mode; allowed are {', '.join(JSON_MODES)}"
+            f"{nearest(str(mode), JSON_MODES)}"
+        )
+    from pytest_swarm.gateway.reply import JsonRule
+
+    validator = _validator(given["schema"], item)
+    return JsonRule(mode, validator, validator.schema)
+
+
+def _validator(schema: Any, item: pytest.Item) -> Any:
+    from pathlib import Path
+
+    from pytest_swarm.reading.json_output import Validator
+
+    try:
+        if isinstance(schema, dict):
+            return Validator(schema)
+        if isinstance(schema, (str, Path)):
+            return Validator.from_path(item.path.parent / schema)
+        if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
+            return Validator.from_model(schema)
+    except SettingError as error:
+        raise SettingError(f"json_output(schema=...): {error}") from None
+    raise SettingError(
+        f"json_output(schema=...): {shown(schema)} is no schema; give a dict, the path of a JSON file, or a pydantic model class"
+    )

@@ -1,0 +1,144 @@
+"""The hooks. Whatever only a swarm needs is imported when the first swarm test is met."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_swarm.errors import SettingError
+from pytest_swarm.fixtures import agent, gateway, swarm_agent, swarm_gateway
+from pytest_swarm.items import MARKERS, demands_of, wants_event_loop
+from pytest_swarm.options import register
+from pytest_swarm.session import DEMANDS, SESSION, TRIAL, SwarmSession
+from pytest_swarm.settings import read_settings
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+__all__ = ["agent", "gateway", "swarm_agent", "swarm_gateway"]
+
+FOREIGN = "pytest-swarm"
+"""Another distribution with the same import package and the same marker: beside it, swarm tests would pass unrun."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    register(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _refuse_foreign()
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    try:
+        settings = read_settings(config)
+    except SettingError as error:
+        raise pytest.UsageError(f"swarm: {error}") from None
+    config.stash[SESSION] = SwarmSession(config, settings)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    session = config.stash.get(SESSION, None)
+    if session is not None:
+        session.end()
+
+
+def _refuse_foreign() -> None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        version(FOREIGN)
+    except PackageNotFoundError:
+        return
+    raise pytest.UsageError(
+        f"the distribution {FOREIGN!r} is installed beside 'pytest-llm-swarm' and overwrites its package; run: "
+        f"pip uninstall -y {FOREIGN} pytest-llm-swarm && pip install pytest-llm-swarm"
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> Generator[None, Any, Any]:
+    if collector.istestfunction(obj, name) and wants_event_loop(collector, obj):
+        pytest.mark.asyncio(obj)
+    found = yield
+    for item in found if isinstance(found, list) else [found]:
+        if isinstance(item, pytest.Item):
+            try:
+                _check(item)
+            except SettingError as error:
+                raise collector.CollectError(f"{item.nodeid}: {error}") from None
+    return found
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Markers that a conftest has added are met here for the first time."""
+    problems = []
+    for item in items:
+        if DEMANDS not in item.stash:
+            try:
+                _check(item)
+            except SettingError as error:
+                problems.append(f"swarm: {item.nodeid}: {error}")
+    if problems:
+        raise pytest.UsageError(*problems)
+
+
+def _check(item: pytest.Item) -> None:
+    demands = demands_of(item, item.config.stash[SESSION].settings)
+    if demands is not None:
+        item.stash[DEMANDS] = demands
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    swarms = sum(DEMANDS in item.stash for item in items)
+    return config.stash[SESSION].describe(swarms) if swarms else []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    demands = item.stash.get(DEMANDS, None)
+    if demands is not None and isinstance(item, pytest.Function):
+        item.config.stash[SESSION].open_trial(item, demands)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    trial = item.stash.get(TRIAL, None)
+    if trial is None or not isinstance(item, pytest.Function):
+        return (yield)
+    with item.config.stash[SESSION].swarming(item, trial):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    trial = item.stash.get(TRIAL, None)
+    if trial is not None and call.when == "call":
+        item.config.stash[SESSION].put_on_report(item, trial, report)
+    return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    if TRIAL in item.stash:
+        item.config.stash[SESSION].close_trial(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Runs where results come together: in the one process, or in the controller of xdist's workers."""
+    from pytest_swarm.collecting import collect
+
+    collect(report)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    config.stash[SESSION].summarise(terminalreporter)

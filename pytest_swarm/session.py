@@ -1,0 +1,121 @@
+"""What one pytest session holds: its settings, the trials that go on, the records of those that are over."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_swarm.errors import SwarmError
+from pytest_swarm.fixtures import bound
+from pytest_swarm.items import shared_fixtures
+from pytest_swarm.rowfolder import RowFolder
+from pytest_swarm.verdicts import conclude
+
+if TYPE_CHECKING:
+    from pytest_swarm.reports.progress import ProgressLine
+    from pytest_swarm.settings import Settings
+    from pytest_swarm.trial import Demands, Trial
+
+__all__ = ["DEMANDS", "SESSION", "TRIAL", "SwarmSession"]
+
+
+class SwarmSession:
+    """Lives in the config's stash from `pytest_configure` on."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self.config = config
+        self.settings = settings
+        self.records: list[dict[str, Any]] = []
+        """Of finished tests, in the controlling process."""
+        self.rows = RowFolder(config)
+        self.progress: ProgressLine | None = None
+        self._live: dict[str, Trial] = {}
+        self._checked: dict[tuple[str, str | None], str | None] = {}
+
+    @functools.cached_property
+    def prices(self) -> Any:
+        """The user's price table."""
+        from pytest_swarm.judging.prices import PriceTable
+
+        return PriceTable(self.settings.prices)
+
+    def open_trial(self, item: pytest.Function, demands: Demands) -> Trial:
+        """Get a test ready to be measured; the tap is set with the first."""
+        from pytest_swarm.swarm.outcomes import TestOutcomes
+        from pytest_swarm.tap import aiohttp as tap
+        from pytest_swarm.trial import Trial
+
+        tap.install()
+        names = shared_fixtures(item)
+        if names and item.get_closest_marker("swarm") is not None:
+            item.warn(pytest.PytestWarning(f"agents of a swarm share {', '.join(names)}: what it holds is of all of them"))
+        outcomes = TestOutcomes(pytest.skip.Exception, (KeyboardInterrupt, pytest.exit.Exception))
+        trial = Trial(item.nodeid, demands, self.settings, self.prices, self.rows.open(item.nodeid), outcomes, self._checked)
+        item.stash[TRIAL] = trial
+        return trial
+
+    @contextmanager
+    def swarming(self, item: pytest.Function, trial: Trial) -> Iterator[None]:
+        """For the length of the block, the test function is one that runs the swarm and judges it."""
+        original = item.obj
+        self._live[item.nodeid] = trial
+        is_async = inspect.iscoroutinefunction(original)
+        item.obj = self._async_test(item, trial, original) if is_async else self._sync_test(item, trial, original)
+        try:
+            yield
+        finally:
+            item.obj = original
+
+    def _async_test(self, item: pytest.Function, trial: Trial, original: Any) -> Any:
+        @functools.wraps(original)
+        async def swarm(**arguments: Any) -> None:
+            __tracebackhide__ = True
+            with self._followed(item, trial):
+                await trial.run(lambda agent: bound(original, arguments, agent))
+            conclude(item, trial)
+
+        return swarm
+
+    def _sync_test(self, item: pytest.Function, trial: Trial, original: Any) -> Any:
+        @functools.wraps(original)
+        def swarm(**arguments: Any) -> None:
+            __tracebackhide__ = True
+            with self._followed(item, trial):
+                trial.run_in_threads(lambda agent, blocking: bound(original, arguments, agent, blocking))
+            conclude(item, trial)
+
+        return swarm
+
+    @contextmanager
+    def _followed(self, item: pytest.Function, trial: Trial) -> Iterator[None]:
+        """Show how the swarm gets on, and turn our own errors into a failure of one line."""
+        __tracebackhide__ = True
+        try:
+            yield
+        except SwarmError as error:
+            pytest.fail(f"swarm: {error}", pytrace=False)
+
+    def close_trial(self, item: pytest.Function) -> None:
+        """A test is over, whatever came of it."""
+        trial = self._live.pop(item.nodeid, None) or item.stash.get(TRIAL, None)
+        if trial is not None:
+            trial.rows.close()
+
+    def conclude_interrupted(self) -> None:
+        """Make records of the trials that were going on when the session was stopped."""
+        for trial in self._live.values():
+            if trial.record is None:
+                trial.conclude(trial.nodeid.partition("[")[0], interrupted=True)
+            assert trial.record is not None
+            self.records.append(trial.record)
+        self._live.clear()
+
+
+SESSION: pytest.StashKey[SwarmSession] = pytest.StashKey()
+DEMANDS: pytest.StashKey[Demands] = pytest.StashKey()
+TRIAL: pytest.StashKey[Trial] = pytest.StashKey()

@@ -1,0 +1,152 @@
+"""One swarm from its first run to its last: a fresh source and a fresh book for every run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from typing import Protocol
+
+from pytest_swarm.clock import Now, VirtualClock, real_now, virtual_time
+from pytest_swarm.columns import RunResult, SwarmResult
+from pytest_swarm.exchange import Source
+from pytest_swarm.records import Call, Task
+from pytest_swarm.swarm.outcomes import TestOutcomes, describe
+from pytest_swarm.swarm.plan import Plan
+from pytest_swarm.swarm.runner import AsyncBody, AsyncRunner, Course, few_collections
+from pytest_swarm.swarm.threads import SyncBody, ThreadRunner
+from pytest_swarm.tap.ledger import JsonCheck, Ledger, Price, RowSink
+from pytest_swarm.tap.routing import Agent
+
+__all__ = ["Conductor", "MakeSource", "Watcher"]
+
+MakeSource = Callable[[int], AbstractAsyncContextManager[Source]]
+"""The source of run number `index`, to be entered on the loop of the run."""
+
+REFUSALS = frozenset({401, 403})
+"""Statuses that will not get better by asking again."""
+
+
+class Watcher(Protocol):
+    """Told what happens while it happens: for a progress line."""
+
+    def call_ended(self, call: Call) -> None:
+        """A call is over."""
+
+    def task_ended(self, task: Task) -> None:
+        """A task is over."""
+
+
+class Conductor:
+    """Runs a body as often as the plan repeats, and holds what came of it."""
+
+    def __init__(
+        self,
+        result: SwarmResult,
+        plan: Plan,
+        *,
+        make_source: MakeSource,
+        rows: RowSink,
+        price: Price,
+        outcomes: TestOutcomes,
+        json_check: JsonCheck | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.result = result
+        self.plan = plan
+        self.errors: dict[str, BaseException] = {}
+        """The first exception behind each task status."""
+        self._make_source = make_source
+        self._rows = rows
+        self._price = price
+        self._json_check = json_check
+        self._outcomes = outcomes
+        self._watcher = watcher
+        self._refusals = 0
+        self._stop: Callable[[str], None] = lambda reason: None
+        self._clock: VirtualClock | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """The most tasks that were in flight at once, in any run."""
+        return max((run.in_flight_max for run in self.result.runs), default=0)
+
+    async def run(self, body: AsyncBody) -> None:
+        """Run a coroutine function on the running loop. Raises only what stops the whole session."""
+        loop = asyncio.get_running_loop()
+        virtual = self.result.clock == "virtual"
+        for index in range(self.plan.repeat):
+            # `self._stop` is looked up when it is called: it is set by the run that is then going on.
+            time = virtual_time(loop, lambda reason: self._stop(reason)) if virtual else nullcontext()
+            with few_collections(), time as self._clock:
+                async with self._make_source(index) as source:
+                    course = self._course(index, source, real_now if self._clock is None else self._clock.now)
+                    runner = AsyncRunner(course)
+                    with self._running(course, runner.stop):
+                        await runner.run(body)
+            if course.ledger.run.interrupted is not None:
+                return
+
+    def run_in_threads(self, body: SyncBody, enter: Callable[[AbstractAsyncContextManager[Source]], Source]) -> None:
+        """Run a plain function in threads; `enter` enters a source on the loop that will send."""
+        for index in range(self.plan.repeat):
+            course = self._course(index, enter(self._make_source(index)), real_now)
+            runner = ThreadRunner(course)
+            with few_collections(), self._running(course, runner.stop):
+                runner.run(body)
+            if course.ledger.run.interrupted is not None:
+                return
+
+    def outside(self, source: Source) -> Agent:
+        """Who makes the calls that belong to the test and to no agent, in a fixture for example."""
+        if not self.result.runs:
+            self.result.runs.append(RunResult(0))
+        ledger = self._ledger(self.result.runs[-1], real_now)
+        ledger.zero = real_now()
+        return Agent(None, ledger.run.index, ledger=ledger, source=source, seed=self.plan.seed)
+
+    def _course(self, index: int, source: Source, now: Now) -> Course:
+        if index == len(self.result.runs):
+            self.result.runs.append(RunResult(index))
+        ledger = self._ledger(self.result.runs[index], now)
+        return Course(self.plan, ledger, source, self._outcomes, self.errors)
+
+    def _ledger(self, run: RunResult, now: Now) -> Ledger:
+        return Ledger(
+            run,
+            self._rows,
+            now,
+            now(),
+            self._price,
+            self._json_check,
+            on_call=self._on_call,
+            on_task=self._on_task,
+        )
+
+    @contextmanager
+    def _running(self, course: Course, stop: Callable[[str], None]) -> Iterator[None]:
+        """While the run goes on, it can be stopped; whatever ends it from outside is noted on it."""
+        self._stop = stop
+        try:
+            yield
+        except BaseException as error:
+            course.ledger.run.interrupted = f"stopped by {describe(error)}" if str(error) else "interrupted"
+            raise
+
+    def _on_call(self, call: Call) -> None:
+        if self._clock is not None:
+            self._clock.progress()
+        if call.status in REFUSALS:
+            self._refusals += 1
+            if self._refusals > 1:
+                self._stop(f"the gateway refused the key again (HTTP {call.status}): every further call would fail")
+        if self._watcher is not None:
+            self._watcher.call_ended(call)
+
+    def _on_task(self, task: Task) -> None:
+        if self._clock is not None:
+            self._clock.progress()
+        if self._watcher is not None:
+            self._watcher.task_ended(task)
+
+

@@ -1,0 +1,217 @@
+"""Running one body as N concurrent tasks over lanes, in a closed loop. Knows nothing of pytest."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_swarm.records import Task
+from pytest_swarm.swarm.outcomes import ReturnedValue, TestOutcomes, describe, status_of
+from pytest_swarm.tap.routing import Agent, current_agent
+
+if TYPE_CHECKING:
+    from pytest_swarm.exchange import Source
+    from pytest_swarm.swarm.plan import Plan
+    from pytest_swarm.tap.ledger import Ledger
+
+__all__ = ["AsyncBody", "AsyncRunner", "Course", "few_collections"]
+
+AsyncBody = Callable[[Agent], Awaitable[object]]
+
+GRACE_SECONDS = 5.0
+"""How long a cancelled body may take to end before it is left behind."""
+GC_THRESHOLD = 100_000
+"""New objects between two garbage collections while a run is measured: each one stops every task."""
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Keep the garbage collector out of the measurement, and restore it after."""
+    threshold = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, *threshold[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*threshold)
+        gc.unfreeze()
+
+
+@dataclass(slots=True)
+class Course:
+    """What both runners share: how agents are made, and how the end of a task becomes a row."""
+
+    plan: Plan
+    ledger: Ledger
+    source: Source
+    outcomes: TestOutcomes
+    errors: dict[str, BaseException] = field(default_factory=dict)
+    """The first exception behind each task status; warm-up left out."""
+    in_flight: int = 0
+
+    def indices(self) -> Iterator[tuple[int, bool]]:
+        """Task numbers with whether they warm up; both count from 0."""
+        assert self.plan.tasks is not None
+        yield from ((index, True) for index in range(self.plan.warmup))
+        yield from ((index, False) for index in range(self.plan.tasks))
+
+    def lanes(self) -> int:
+        """How many tasks are in flight at one time."""
+        assert self.plan.in_flight is not None
+        return self.plan.in_flight
+
+    def agent(self, index: int, *, warmup: bool, due: float) -> Agent:
+        """The agent of one task."""
+        return Agent(
+            index,
+            self.ledger.run.index,
+            ledger=self.ledger,
+            source=self.source,
+            seed=self.plan.seed,
+            warmup=warmup,
+            due=due,
+        )
+
+    def started(self) -> None:
+        """A body starts."""
+        self.in_flight += 1
+        self.ledger.run.in_flight_max = max(self.ledger.run.in_flight_max, self.in_flight)
+
+    def ended(self, agent: Agent, start: float, error: BaseException | None, status: str | None) -> None:
+        """A body has ended, with `status` or with the one that `error` and its replies tell."""
+        self.in_flight -= 1
+        text = None if error is None else describe(error)
+        if status is None:
+            status = _status_of_replies(agent)
+            if status != "passed":
+                text = "a reply was not valid JSON" if status == "json_invalid" else "a reply did not fit the schema"
+        if error is not None and not agent.warmup:
+            self.errors.setdefault(status, error)
+        zero = self.ledger.zero
+        assert agent.index is not None
+        now = self.ledger.now()
+        row = Task(agent.index, agent.run, agent.warmup, status, agent._due - zero, start - zero, now - zero, text)
+        self.ledger.close_task(agent, row)
+
+
+def _status_of_replies(agent: Agent) -> str:
+    """A task that returned has passed, unless one of its replies was asked to be JSON and was not."""
+    statuses = {call.json_status for call in agent._calls} - {None, "valid"}
+    if not statuses:
+        return "passed"
+    return "schema_invalid" if statuses == {"schema_invalid"} else "json_invalid"
+
+
+class BodyTimeout(Exception):
+    """A body ran longer than `task_timeout`."""
+
+
+class RunStopped(Exception):
+    """The run was told to stop before its plan was done."""
+
+
+class AsyncRunner:
+    """Runs a coroutine function as the plan says, on the running loop."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._stopping = False
+        self._stop: asyncio.Future[None] | None = None
+
+    def stop(self, reason: str) -> None:
+        """End the run early: running tasks are cancelled, the others are not started."""
+        self._end_with(RunStopped(reason))
+
+    def _end_with(self, error: BaseException) -> None:
+        if self._stop is not None and not self._stop.done():
+            self._stop.set_exception(error)
+
+    async def run(self, body: AsyncBody) -> None:
+        """Run all tasks. Raises what stops a session; failures of bodies are in the ledger."""
+        course = self._course
+        loop = asyncio.get_running_loop()
+        self._stop = loop.create_future()
+        course.ledger.zero = course.ledger.now()
+        for warmup in (True, False):
+            numbers = iter([index for index, warm in course.indices() if warm is warmup])
+            lanes = [loop.create_task(self._lane(body, numbers, warmup=warmup)) for _ in range(course.lanes())]
+            try:
+                await self._until_done(lanes)
+            except RunStopped as stopped:
+                course.ledger.run.interrupted = str(stopped)
+                return
+
+    async def _until_done(self, lanes: list[asyncio.Task[None]]) -> None:
+        """Wait for the lanes; when one raises, or we are cancelled or stopped, end the others first."""
+        assert self._stop is not None
+        pending: set[asyncio.Future[None]] = {*lanes, self._stop}
+        try:
+            while any(not lane.done() for lane in lanes):
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for finished in done:
+                    finished.result()
+        finally:
+            self._stopping = True
+            for lane in lanes:
+                lane.cancel()
+            await asyncio.gather(*lanes, return_exceptions=True)
+            self._stopping = False
+
+    async def _lane(self, body: AsyncBody, numbers: Iterator[int], *, warmup: bool) -> None:
+        course = self._course
+        for index in numbers:
+            agent = course.agent(index, warmup=warmup, due=course.ledger.now())
+            start = agent._due
+            task = asyncio.get_running_loop().create_task(self._one(agent, body), name=f"swarm-agent-{index}")
+            limit = course.plan.task_timeout
+            try:
+                # Not `await task`: that would take a cancellation of the task for one of the lane.
+                await asyncio.wait({task}, timeout=None if limit is None else limit + GRACE_SECONDS)
+            except asyncio.CancelledError:
+                task.cancel()
+                await asyncio.wait({task}, timeout=GRACE_SECONDS)
+                if not agent._gone:
+                    course.ended(agent, start, RunStopped("the body did not end when it was cancelled"), "cancelled")
+                raise
+            if not agent._gone:
+                course.ended(agent, start, BodyTimeout(f"did not end when task_timeout={limit:g} s was over"), "timeout")
+
+    async def _one(self, agent: Agent, body: AsyncBody) -> None:
+        course = self._course
+        current_agent.set(agent)
+        error: BaseException | None = None
+        status: str | None = None
+        start = course.ledger.now()
+        course.started()
+        try:
+            value = await self._within_timeout(body(agent))
+            if value is not None:
+                raise ReturnedValue(f"a test body returns nothing, this one returned {type(value).__name__}")
+        except BodyTimeout as timeout:
+            error, status = timeout, "timeout"
+        except asyncio.CancelledError as cancelled:
+            error, status = cancelled, "cancelled" if self._stopping else "failed"
+        except BaseException as raised:  # noqa: BLE001 - SystemExit would end the loop, pytest's outcomes are no Exceptions
+            error, status = raised, status_of(raised, course.outcomes)
+            if status is None:
+                status = "cancelled"
+                self._end_with(raised)
+        if not agent._gone:
+            course.ended(agent, start, error, status)
+
+    async def _within_timeout(self, awaitable: Awaitable[object]) -> object:
+        limit = self._course.plan.task_timeout
+        if limit is None:
+            return await awaitable
+        timeout = asyncio.timeout(limit)
+        try:
+            async with timeout:
+                return await awaitable
+        except TimeoutError:
+            if timeout.expired():
+                raise BodyTimeout(f"still running after task_timeout={limit:g} s") from None
+            raise

@@ -1,0 +1,207 @@
+"""The tap on aiohttp: every session of the process is measured while an agent's task uses it.
+
+Three places of aiohttp are wrapped, once per process and for the length of the pytest run:
+
+- `ClientSession._request`, to see a request and to follow it if an agent makes it;
+- the request's body, replaced by one that notes the time at which it is written to the socket;
+- `StreamReader.feed_data`, `feed_eof` and `set_exception`, where the parser hands over what it took from the socket: a
+  body that reads late does not move these times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+from aiohttp import payload, streams
+from aiohttp.abc import AbstractStreamWriter
+
+from pytest_swarm.exchange import Ending, Exchange, Request
+from pytest_swarm.sources.live import current_exchange
+from pytest_swarm.tap.follow import follow
+from pytest_swarm.tap.routing import current_agent
+
+__all__ = ["describe", "ending_of", "install", "lower_names", "uninstall"]
+
+_FOLLOWED: Final = "_pytest_swarm_exchange"
+"""Attribute of a connection's protocol: the exchange that is on this connection now."""
+
+_originals: dict[tuple[type, str], Any] = {}
+
+
+class MeasuredPayload(payload.BytesPayload):
+    """A request body that tells the exchange when it is written, and the connection which exchange it carries."""
+
+    def __init__(self, exchange: Exchange, content_type: str) -> None:
+        super().__init__(exchange.request.body, content_type=content_type)
+        self._exchange = exchange
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Write, with the time taken just before."""
+        exchange = self._exchange
+        protocol = writer.protocol  # type: ignore[attr-defined] # the abstract writer does not name it
+        setattr(protocol, _FOLLOWED, exchange)
+        exchange.wrote(exchange.clock())
+        await super().write_with_length(writer, content_length)
+
+
+def install() -> None:
+    """Wrap aiohttp. Does nothing when that is done already."""
+    if _originals:
+        return
+    _replace(aiohttp.ClientSession, "_request", _measured_request)
+    _replace(streams.StreamReader, "feed_data", _measured_feed_data)
+    _replace(streams.StreamReader, "feed_eof", _measured_feed_eof)
+    _replace(streams.StreamReader, "set_exception", _measured_set_exception)
+
+
+def uninstall() -> None:
+    """Give aiohttp back as it was."""
+    for (owner, name), original in _originals.items():
+        setattr(owner, name, original)
+    _originals.clear()
+
+
+def _replace(owner: type, name: str, wrapper: Callable[[Any], Any]) -> None:
+    original = _originals[owner, name] = getattr(owner, name)
+    setattr(owner, name, wrapper(original))
+
+
+def _measured_request(original: Any) -> Any:
+    async def _request(self: aiohttp.ClientSession, method: str, str_or_url: Any, **kwargs: Any) -> Any:
+        exchange = current_exchange.get()
+        if exchange is not None:
+            body = _Body(exchange.request.body, "application/json")
+            return await _follow_request(original, self, method, str_or_url, kwargs, exchange, body)
+        agent = current_agent.get()
+        body = None if agent is None else _body_of(self, kwargs)
+        if agent is None or body is None:
+            return await original(self, method, str_or_url, **kwargs)
+        url = str(self._build_url(str_or_url))
+        exchange = follow(agent, Request(method, url, lower_names(kwargs.get("headers")), body.content))
+        if exchange is None:
+            return await original(self, method, str_or_url, **kwargs)
+        return await _follow_request(original, self, method, str_or_url, kwargs, exchange, body)
+
+    return _request
+
+
+class _Body(NamedTuple):
+    content: bytes
+    content_type: str
+
+
+async def _follow_request(
+    original: Any,
+    session: aiohttp.ClientSession,
+    method: str,
+    url: Any,
+    kwargs: dict[str, Any],
+    exchange: Exchange,
+    body: _Body,
+) -> Any:
+    """Send with a measured body; the exchange learns of head and failure here, of the rest from the stream."""
+    kwargs = {**kwargs, "json": None, "data": MeasuredPayload(exchange, body.content_type)}
+    try:
+        response = await original(session, method, url, **kwargs)
+    except aiohttp.ClientResponseError as error:
+        # `raise_for_status` throws the body away; what is left of the reply is its status.
+        now = exchange.clock()
+        exchange.head(now, error.status, lower_names(error.headers))
+        exchange.finish(now, Ending.COMPLETE, error.message)
+        raise
+    except BaseException as error:
+        exchange.finish(exchange.clock(), ending_of(error, exchange), describe(error))
+        raise
+    exchange.head(exchange.clock(), response.status, lower_names(response.headers))
+    if response.content is streams.EMPTY_PAYLOAD:
+        exchange.finish(exchange.clock(), Ending.COMPLETE)
+    return response
+
+
+def _body_of(session: aiohttp.ClientSession, kwargs: dict[str, Any]) -> _Body | None:
+    """The encoded body, or None where it is of a kind that no model request has (none, a form, a file)."""
+    if kwargs.get("json") is not None:
+        encode_bytes = getattr(session, "_json_serialize_bytes", None)
+        encoded = encode_bytes(kwargs["json"]) if encode_bytes else session.json_serialize(kwargs["json"]).encode()
+        return _Body(encoded, "application/json")
+    data = kwargs.get("data")
+    if isinstance(data, str):
+        return _Body(data.encode(), "text/plain; charset=utf-8")
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return _Body(bytes(data), "application/octet-stream")
+    if isinstance(data, payload.BytesPayload):
+        return _Body(data.decode().encode(), data.content_type)
+    return None
+
+
+def _measured_feed_data(original: Any) -> Any:
+    def feed_data(self: streams.StreamReader, data: bytes, *args: Any) -> Any:
+        exchange: Exchange | None = getattr(self._protocol, _FOLLOWED, None)
+        if exchange is not None and data:
+            exchange.feed(exchange.clock(), data)
+        return original(self, data, *args)
+
+    return feed_data
+
+
+def _measured_feed_eof(original: Any) -> Any:
+    def feed_eof(self: streams.StreamReader) -> None:
+        original(self)
+        exchange = _release(self)
+        if exchange is not None:
+            exchange.body_ended(exchange.clock(), Ending.COMPLETE)
+
+    return feed_eof
+
+
+def _measured_set_exception(original: Any) -> Any:
+    def set_exception(self: streams.StreamReader, exc: BaseException, *args: Any) -> None:
+        original(self, exc, *args)
+        exchange = _release(self)
+        if exchange is not None:
+            exchange.body_ended(exchange.clock(), ending_of(exc, exchange), describe(exc))
+
+    return set_exception
+
+
+def _release(reader: streams.StreamReader) -> Exchange | None:
+    """The connection carries no exchange of ours any more."""
+    exchange: Exchange | None = getattr(reader._protocol, _FOLLOWED, None)
+    if exchange is not None:
+        delattr(reader._protocol, _FOLLOWED)
+    return exchange
+
+
+def ending_of(error: BaseException, exchange: Exchange) -> Ending:
+    """Which ending an exception of aiohttp stands for."""
+    match error:
+        case asyncio.CancelledError():
+            return Ending.CANCELLED
+        case aiohttp.ConnectionTimeoutError():
+            return Ending.CONNECT_TIMEOUT
+        case aiohttp.SocketTimeoutError():
+            return Ending.FIRST_TOKEN_TIMEOUT if exchange.last_feed is None else Ending.IDLE_TIMEOUT
+        case TimeoutError():
+            return Ending.TIMEOUT
+        case aiohttp.ClientSSLError() | aiohttp.ServerFingerprintMismatch():
+            return Ending.TLS_ERROR
+        case aiohttp.ClientConnectorError() | aiohttp.InvalidURL():
+            return Ending.CONNECT_ERROR
+        case _:
+            return Ending.DISCONNECTED
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def lower_names(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Headers as a plain dict with lower-case names."""
+    return {str(name).lower(): value for name, value in headers.items()} if headers else {}
+
+

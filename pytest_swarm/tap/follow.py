@@ -1,0 +1,55 @@
+"""What the tap does with a request that an agent's own client makes: decide what it is, and keep its book."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pytest_swarm.exchange import Ending, Exchange, Request
+from pytest_swarm.reading import reader_factory, wire_of
+
+if TYPE_CHECKING:
+    from pytest_swarm.tap.routing import Agent
+
+__all__ = ["exchange_for", "follow", "model_of"]
+
+
+def exchange_for(agent: Agent, request: Request, wire: str) -> Exchange:
+    """A new exchange on the agent's clock, read by the rules of `wire`."""
+    now = agent._ledger.now
+    return Exchange(request, reader_factory(wire), now(), now)
+
+
+def follow(agent: Agent, request: Request) -> Exchange | None:
+    """Open a call of one attempt for a model request; it closes itself when the exchange has finished.
+
+    None for a request that is no model call.
+    """
+    parts = urlsplit(request.url)
+    wire = wire_of(parts.path)
+    if wire is None or request.method.upper() != "POST":
+        return None
+    ledger = agent._ledger
+    opened = ledger.open_call(agent, model=model_of(request.body))
+    exchange = exchange_for(agent, request, wire)
+
+    def finished(exchange: Exchange) -> None:
+        if exchange.sent is None and exchange.ending is Ending.COMPLETE:
+            exchange.sent = exchange.started
+        opened.attempt_ended(exchange.read())
+        ledger.close_call(opened)
+
+    exchange.on_finish = finished
+    opened.attempt(exchange)
+    return exchange
+
+
+def model_of(body: bytes) -> str | None:
+    """The `model` of a request body, or None where it names none."""
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        return None
+    model = parsed.get("model") if isinstance(parsed, dict) else None
+    return model if isinstance(model, str) else None

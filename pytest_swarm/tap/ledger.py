@@ -1,0 +1,140 @@
+"""The book of one run: every finished call and task goes into its columns and into the file of rows, at once."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_swarm.columns import Failure, RunResult
+from pytest_swarm.errors import SettingError
+from pytest_swarm.exchange import Ending
+from pytest_swarm.records import Call, Reading, Task
+from pytest_swarm.tap.opencall import OpenCall
+
+if TYPE_CHECKING:
+    from pytest_swarm.clock import Now
+    from pytest_swarm.judging.prices import Cost
+    from pytest_swarm.tap.routing import Agent
+
+__all__ = ["JsonCheck", "Ledger", "Price", "RowSink"]
+
+Price = Callable[[str | None, Reading], "Cost"]
+"""What one reading costs for a model."""
+
+JsonCheck = Callable[[Reading], "str | None"]
+"""The JSON status of a reply; see `pytest_swarm.records.Call.json_status`."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class RowSink(Protocol):
+    """Where rows go as soon as they are known."""
+
+    def task(self, row: dict[str, Any]) -> None:
+        """Keep the row of a finished task."""
+
+    def call(self, row: dict[str, Any]) -> None:
+        """Keep the row of a finished call."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Takes what agents finish. `zero` is the time from which the rows of this test count."""
+
+    run: RunResult
+    rows: RowSink
+    now: Now
+    zero: float
+    price: Price
+    json_check: JsonCheck | None = None
+    on_call: Callable[[Call], None] | None = None
+    on_task: Callable[[Task], None] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Sync bodies record from many threads; calls and tasks are closed by one thread each."""
+
+    def open_call(self, agent: Agent, *, model: str | None, name: str | None = None) -> OpenCall:
+        """`agent` wants a model request answered, from now on."""
+        call = OpenCall(agent, model, name, due=self.now())
+        agent._open.add(call)
+        return call
+
+    def close_call(self, opened: OpenCall) -> Call:
+        """All attempts are over: make the record and keep it. What an agent left behind after its end is not kept."""
+        agent = opened.agent
+        agent._open.discard(opened)
+        exchange = opened.sent[-1].exchange
+        call = opened.closed = opened.close(self.zero, self.price)
+        if self.json_check is not None and exchange.status is not None and 200 <= exchange.status < 300:
+            call.json_status = self.json_check(opened.sent[-1].reading)
+        if not agent._gone:
+            agent._calls.append(call)
+            self._keep_call(call)
+        return call
+
+    def _keep_call(self, call: Call) -> None:
+        self.run.calls.append(call)
+        self.rows.call(call.to_dict())
+        if call.outcome != "ok" and not call.warmup:
+            _count(self.run.call_failures, call.outcome, call.detail or call.outcome)
+        if self.on_call is not None:
+            self.on_call(call)
+
+    def close_task(self, agent: Agent, task: Task) -> None:
+        """A task is over; calls it still has on the wire are cut off and counted as cancelled."""
+        for opened in list(agent._open):
+            self._abandon(opened)
+        agent._gone = True
+        self.run.tasks.append(task, [call for call in agent._calls if call.outcome != "other"])
+        self.rows.task(task.to_dict())
+        if task.status != "passed" and not task.warmup:
+            _count(self.run.task_failures, task.status, task.error or task.status)
+        if self.on_task is not None:
+            self.on_task(task)
+
+    def _abandon(self, opened: OpenCall) -> None:
+        """Nobody will wait for what this call still has on the wire."""
+        exchange = opened.exchange
+        if exchange is not None:
+            exchange.finish(self.now(), Ending.CANCELLED, "the task ended before the call did")
+            if opened.exchange is not None:
+                opened.attempt_ended(exchange.read())
+        if opened.closed is None and opened.sent:
+            self.close_call(opened)
+        opened.agent._open.discard(opened)
+
+    def record(self, agent: Agent, name: str, value: float) -> None:
+        """See `Agent.record`."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise SettingError(f"agent.record({name!r}, {value!r}): the value must be a finite number")
+        _check_name(f"agent.record({name!r}, ...)", name)
+        if not agent.warmup:
+            with self._lock:
+                self.run.numbers.setdefault(name, array("d")).append(value)
+
+    def check(self, agent: Agent, name: str, *, ok: bool) -> bool:
+        """See `Agent.check`."""
+        _check_name(f"agent.check({name!r}, ...)", name)
+        if not agent.warmup:
+            with self._lock:
+                held = self.run.checks.setdefault(name, [0, 0])
+                held[0] += ok
+                held[1] += 1
+        return ok
+
+
+def _count(failures: dict[str, Failure], kind: str, example: str) -> None:
+    seen = failures.get(kind)
+    if seen is None:
+        failures[kind] = Failure(1, example)
+    else:
+        seen.count += 1
+
+
+def _check_name(what: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise SettingError(f"{what}: the name must be letters, digits and underscores, so that an SLA line can spell it")

@@ -1,0 +1,124 @@
+"""A call that is still going on, and the record that it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_swarm.exchange import Exchange
+from pytest_swarm.records import TIMED_OUTCOMES, Attempt, Call, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_swarm.judging.prices import Cost
+    from pytest_swarm.tap.routing import Agent
+
+__all__ = ["OpenCall", "source_of"]
+
+
+@dataclass(slots=True)
+class _Sent:
+    """One finished attempt: the exchange, what it meant, and the pause before it."""
+
+    exchange: Exchange
+    reading: Reading
+    wait: float
+
+
+@dataclass(slots=True, eq=False)
+class OpenCall:
+    """One model request of an agent, from the moment it was asked for to its last attempt."""
+
+    agent: Agent
+    model: str | None
+    name: str | None = None
+    due: float = 0.0
+    """On the clock of the run, like every time here."""
+    sent: list[_Sent] = field(default_factory=list)
+    exchange: Exchange | None = None
+    """The attempt that is on the wire."""
+    notes: list[str] = field(default_factory=list)
+    closed: Call | None = None
+    """The record, once there is one."""
+
+    def attempt(self, exchange: Exchange) -> None:
+        """An attempt goes out."""
+        self.exchange = exchange
+
+    def attempt_ended(self, reading: Reading, wait: float = 0.0) -> None:
+        """The attempt on the wire has finished and was read; `wait` is the pause that preceded it."""
+        assert self.exchange is not None
+        self.sent.append(_Sent(self.exchange, reading, wait))
+        self.exchange = None
+
+    def pieces(self) -> list[str]:
+        """The pieces of visible text that the latest attempt has brought so far."""
+        exchange = self.exchange or (self.sent[-1].exchange if self.sent else None)
+        reader = exchange.drain() if exchange is not None else None
+        return reader.pieces if reader is not None else []
+
+    def close(self, zero: float, price: Callable[[str | None, Reading], Cost]) -> Call:
+        """The record of the finished call; `zero` is the time from which the report counts."""
+        first, last = self.sent[0], self.sent[-1]
+        reading, exchange = last.reading, last.exchange
+        usage = reading.usage
+        call = Call(task=self.agent.index, run=self.agent.run, warmup=self.agent.warmup, name=self.name)
+        call.model = self.model or reading.model
+        call.source = source_of(exchange)
+        call.outcome, call.detail = reading.outcome, reading.detail
+        call.due = self.due - zero
+        call.connect = exchange.connect
+        call.status, call.request_id = exchange.status, reading.request_id
+        call.finish_reason = reading.finish_reason
+        call.attempts = [_attempt_row(sent, zero) for sent in self.sent]
+        if first.exchange.sent is not None:
+            call.sent = first.exchange.sent - zero
+        if exchange.sent is not None:
+            call.attempt_latency = _length(exchange, reading)
+            if call.attempt_latency is not None and first.exchange.sent is not None:
+                call.latency = exchange.sent - first.exchange.sent + call.attempt_latency
+            call.ttft, call.ttfo = reading.first_token, reading.first_output
+            call.gaps = reading.gaps
+        if usage is not None:
+            call.input_tokens, call.output_tokens = usage.input_tokens, usage.output_tokens
+            call.cached_tokens, call.cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
+            call.reasoning_tokens, call.reported_cost = usage.reasoning_tokens, usage.reported_cost
+        call.tpot = _time_per_output_token(reading, call.output_tokens)
+        self._settle_cost(call, price)
+        call.notes = (*self.notes, *exchange.notes, *reading.notes, *(usage.notes if usage is not None else ()))
+        return call
+
+    def _settle_cost(self, call: Call, price: Callable[[str | None, Reading], Cost]) -> None:
+        """Every attempt costs; one with an unknown cost makes that of the call unknown."""
+        costs = [price(call.model, sent.reading) for sent in self.sent]
+        amounts = [cost.amount for cost in costs]
+        call.cost_source = costs[-1].source
+        if all(amount is not None for amount in amounts):
+            call.cost = float(sum(amount for amount in amounts if amount is not None))
+
+
+def source_of(exchange: Exchange) -> str:
+    """`live` or `simulated`: a simulated gateway says so in a header, wherever it stands."""
+    return "simulated" if "x-swarm-simulated" in exchange.headers else "live"
+
+
+def _length(exchange: Exchange, reading: Reading) -> float | None:
+    """Seconds from the send to the last content, or to the end where no content was read."""
+    if reading.outcome in TIMED_OUTCOMES and reading.last_content is not None:
+        return reading.last_content
+    return exchange.ended
+
+
+def _attempt_row(sent: _Sent, zero: float) -> Attempt:
+    exchange = sent.exchange
+    began = None if exchange.sent is None else exchange.sent - zero
+    latency = None if exchange.sent is None else _length(exchange, sent.reading)
+    return Attempt(began, latency, exchange.status, sent.reading.outcome, sent.wait)
+
+
+def _time_per_output_token(reading: Reading, output_tokens: int | None) -> float | None:
+    """(last token - first token) / (output tokens - 1), with the server's count of tokens: chunks are no tokens."""
+    if reading.first_token is None or reading.last_content is None or output_tokens is None or output_tokens < 2:
+        return None
+    return (reading.last_content - reading.first_token) / (output_tokens - 1)
