@@ -196,7 +196,7 @@ def _split(text: str, example: str) -> tuple[str, str, str]:
     found = list(_OPERATOR.finditer(masked))
     if not found:
         raise SettingError(
-            f"{text!r} compares nothing; say metric, one of {' '.join(_COMPARE)}, and a value: {example!r}"
+            f"{text!r} compares nothing; say a metric, one of {' '.join(_COMPARE)} and a value: {example!r}"
         )
     if len(found) > 1:
         raise SettingError(f"{text!r} has more than one comparison; write each as a string of its own")
@@ -205,7 +205,7 @@ def _split(text: str, example: str) -> tuple[str, str, str]:
         meant = f"; did you mean {_MEANT_OP[op]!r}?" if op in _MEANT_OP else ""
         raise SettingError(f"unknown comparison {op!r} in {text!r}; allowed are {' '.join(_COMPARE)}{meant}")
     left, right = text[: found[0].start()].strip(), text[found[0].end() :].strip()
-    if not left:
+    if not left or re.fullmatch(rf"\$?{NUMBER}.*", left, re.ASCII):
         raise SettingError(f"{text!r} names no metric before {op!r}; say {example!r}")
     return left, op, right
 
@@ -228,7 +228,7 @@ def _statistic(name: str, text: str | None) -> str:
     found = _PERCENTILE.fullmatch(text)
     if found is None:
         allowed = f"p0 to p100, {', '.join(WORD_STATISTICS)}"
-        hint = nearest(text, (*WORD_STATISTICS, "p50", "p90", "p95", "p99"))
+        hint = nearest(text.lower(), (*WORD_STATISTICS, "p50", "p90", "p95", "p99"))
         raise SettingError(f"unknown statistic {text!r} of {name}; allowed are {allowed}{hint}")
     if float(found[1]) > 100:
         raise SettingError(f"{text!r} of {name} is outside p0 to p100")
@@ -242,7 +242,7 @@ def _call_name(name: str, called: str | None) -> str | None:
         return None
     if name not in CALL_NAMED:
         raise SettingError(
-            f"{name} is not told by call name, leave '[{called}]' away; told are {', '.join(CALL_NAMED)}"
+            f"{name} is not told by call name, leave '[{called}]' away; told by it are {', '.join(CALL_NAMED)}"
         )
     if not called.strip():
         raise SettingError(f"{name}[] names no call: say {name}[plan] for the calls made with name='plan'")
@@ -279,6 +279,8 @@ def _unknown_metric(name: str) -> str:
         statistic = name.removeprefix(metric).strip(" _-")
         if name.startswith(metric) and (statistic in WORD_STATISTICS or _PERCENTILE.fullmatch(statistic)):
             return f"unknown metric {name!r}; did you mean '{metric}.{statistic}'?"
+    if _PERCENTILE.fullmatch(name.lower()):
+        return f"unknown metric {name!r}; did you mean {name.lower()!r}?"
     known = (*DISTRIBUTIONS, *SCALARS, "errors.<outcome>", "check.<name>", "my.<name>.<statistic>")
     hint = nearest(name.lower(), (*known[:-3], "errors", "check"))
     return f"unknown metric {name!r}{hint}" if hint else f"unknown metric {name!r}; known are {', '.join(known)}"

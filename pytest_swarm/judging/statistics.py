@@ -1,7 +1,7 @@
 """Percentiles, means, and how sure one may be of them.
 
-A percentile `p` is a number from 0 to 100 everywhere here, as in ``p99.9``; a confidence is a share below 1. Every bound
-is one-sided at the confidence it is given: an upper and a lower bound at 0.95 together enclose with confidence 0.90.
+A percentile `p` is a number from 0 to 100 everywhere here, as in ``p99.9``; a confidence is a share below 1. Every
+bound is one-sided at the confidence it is given: a lower and an upper bound at 0.95 enclose with confidence 0.90.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def percentile_bounds(n: int, p: float, confidence: float) -> tuple[int | None, 
     """
     share = p / 100
     upper = _first(1, n + 1, lambda k: k > n or binomial_cdf(k - 1, n, share) >= confidence - _SLACK)
-    # By symmetry: the k-th value from the top bounds p from below as the k-th from the bottom bounds 100 - p from above.
+    # By symmetry: counted from the top, a rank bounds p from below as from the bottom it bounds 100 - p from above.
     mirrored = _first(1, n + 1, lambda k: k > n or binomial_cdf(k - 1, n, 1 - share) >= confidence - _SLACK)
     return (None if mirrored > n else n + 1 - mirrored), (None if upper > n else upper)
 

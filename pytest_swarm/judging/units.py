@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from typing import Final
@@ -11,7 +12,7 @@ from pytest_swarm.judging.catalogue import Dimension
 
 __all__ = ["NUMBER", "parse_value"]
 
-NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?"
 _VALUE: Final = re.compile(rf"(\$?)\s*({NUMBER})\s*(.*)", re.ASCII | re.DOTALL)
 
 _TIMES: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600)}
@@ -71,9 +72,10 @@ def parse_value(text: str, what: str, dimension: Dimension) -> tuple[float, str,
         raise SettingError(f"{text.strip()!r} does not fit {what}, which is {_CALLED[dimension]}")
     if unit and unit not in fitting:
         raise SettingError(f"{text.strip()!r} does not fit {what}, which is {_CALLED[dimension]}{_case(unit, number)}")
-    value = Decimal(number) * _EVERY.get(unit, Decimal(1))
-    _check_range(float(value), text.strip(), what, dimension, unit)
-    return float(value), f"{dollar}{number}{unit}", "$" if dollar else unit
+    # In decimals, since 90% is to be 0.9, which 90 * 0.01 is not.
+    value = float(Decimal(number) * _EVERY.get(unit, Decimal(1)))
+    _check_range(value, text.strip(), what, dimension, unit)
+    return value, f"{dollar}{number}{unit}", "$" if dollar else unit
 
 
 def _allowed_units(dimension: Dimension, unit: str, number: str) -> str:
@@ -93,6 +95,8 @@ def _case(unit: str, number: str) -> str:
 
 
 def _check_range(value: float, text: str, what: str, dimension: Dimension, unit: str) -> None:
+    if not math.isfinite(value):
+        raise SettingError(f"{text!r} is too large a number")
     if dimension is Dimension.OWN:
         return
     if value < 0:
