@@ -124,17 +124,24 @@ class MeasuredCalls:
         statuses = self._json_statuses(call_name)
         return statuses[_VALID], statuses.total()
 
+    @property
+    def checked_as_json(self) -> bool:
+        """Whether any reply counts in the JSON rates."""
+        return bool(self._json_counts(self._measured))
+
     def _json_statuses(self, call_name: str | None) -> Counter[int]:
-        columns, wanted = self._columns, self._named(self._measured, call_name)
+        wanted = self._named(self._measured, call_name)
         if not any(wanted):
             raise NoData(self.why_no_call(call_name))
-        rows = zip(columns.json, columns.success, columns.toolcalls, strict=True)
-        statuses = Counter(
-            status for status, success, toolcalls in compress(rows, wanted) if status and success and not toolcalls
-        )
+        statuses = self._json_counts(wanted)
         if not statuses:
             raise NoData(self._why_no_json(wanted))
         return statuses
+
+    def _json_counts(self, wanted: list[bool]) -> Counter[int]:
+        columns = self._columns
+        rows = compress(zip(columns.json, columns.success, columns.toolcalls, strict=True), wanted)
+        return Counter(status for status, success, toolcalls in rows if status and success and not toolcalls)
 
     def _why_no_json(self, wanted: list[bool]) -> str:
         if not any(compress(self._columns.success, wanted)):

@@ -1,0 +1,219 @@
+"""From figures to verdicts: for each SLA line, and for the test."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+from pytest_swarm.columns import SwarmResult
+from pytest_swarm.judging.catalogue import CALL_DISTRIBUTIONS, Dimension, Metric
+from pytest_swarm.judging.metrics import SwarmMetrics
+from pytest_swarm.judging.sla import Expression, TaskBound
+from pytest_swarm.judging.statistics import samples_needed
+
+__all__ = ["CONFIDENCE", "Judgement", "LineVerdict", "SlaLine", "Verdict", "judge"]
+
+Verdict = Literal["pass", "fail", "invalid", "skipped", "interrupted"]
+LineVerdict = Literal["pass", "fail", "invalid"]
+
+CONFIDENCE: Final = 0.95
+"""Of every bound, where nothing else is asked for."""
+
+_LIFTED_BY: Final = {
+    "success_rate": frozenset({"failed", "timeout", "json_invalid", "schema_invalid"}),
+    "error_rate": frozenset({"failed", "timeout", "json_invalid", "schema_invalid"}),
+    "json_valid_rate": frozenset({"json_invalid"}),
+    "schema_valid_rate": frozenset({"json_invalid", "schema_invalid"}),
+}
+"""Which tasks need not pass when there is a line on a metric. JSON that is invalid does not fit a schema either."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlaLine:
+    """How one SLA expression came out. Figures are in base units; None is unknown."""
+
+    expression: str
+    metric: str
+    observed: float | None
+    threshold: float | None
+    op: str
+    verdict: LineVerdict
+    reason: str
+    """Why it is not a pass, in one sentence; empty for a pass."""
+    lower: float | None
+    """What the true figure is not below, with the confidence of the judgement."""
+    upper: float | None
+    """What the true figure is not above, with the confidence of the judgement."""
+    note: str = ""
+    """What the samples cannot prove, if they are too few; not in the JSON report."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry of the JSON report."""
+        return {
+            "expression": self.expression,
+            "metric": self.metric,
+            "observed": self.observed,
+            "threshold": self.threshold,
+            "op": self.op,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of a test."""
+
+    verdict: Verdict
+    lines: list[SlaLine]
+    reasons: list[str]
+    """Why the verdict is not `pass`: one sentence each, what failed before what could not be told."""
+    metrics: SwarmMetrics
+    """What the lines were judged by."""
+    confidence: float = CONFIDENCE
+    """Of the bounds, each side."""
+
+
+def judge(
+    result: SwarmResult,
+    expressions: Sequence[Expression],
+    *,
+    per_task: Sequence[TaskBound] = (),
+    json_expected: bool = False,
+    interrupted: bool = False,
+    confidence: float = CONFIDENCE,
+) -> Judgement:
+    """Judge a swarm by its SLA lines, and by the demand that every task passes unless a line says otherwise.
+
+    What failed outweighs what could not be told (`invalid`): a metric without data, a run that ended early, JSON that
+    was asked for (`json_expected`) and never came to be checked. `interrupted` says that the user stopped the swarm:
+    that is then the verdict, whatever its part shows.
+    """
+    metrics = SwarmMetrics(result, per_task)
+    statuses: Counter[str] = sum((run.tasks.statuses for run in metrics.runs), Counter())
+    early = list(_ended_early(result))
+    if statuses and set(statuses) == {"skipped"} and not interrupted:
+        return Judgement("skipped", [], [_all_skipped(result, statuses.total())], metrics, confidence)
+    lines = [_line(expression, metrics, confidence) for expression in expressions]
+    failed = [line.reason for line in lines if line.verdict == "fail"]
+    failed += _not_passed(statuses, expressions)
+    unknown = [line.reason for line in lines if line.verdict == "invalid"]
+    if not any(run.tasks.counted for run in metrics.runs):
+        unknown.insert(0, f"nothing was measured: no task was finished{_told(statuses)}")
+    elif json_expected and not any(run.calls.checked_as_json for run in metrics.runs):
+        unknown.append("json_output asks for JSON, and no reply came to be checked")
+    reasons = list(dict.fromkeys([*failed, *early, *unknown]))
+    if interrupted:
+        verdict: Verdict = "interrupted"
+        reasons = reasons or ["the swarm was interrupted"]
+    else:
+        verdict = "fail" if failed else "invalid" if reasons else "pass"
+    return Judgement(verdict, lines, reasons, metrics, confidence)
+
+
+def _line(expression: Expression, metrics: SwarmMetrics, confidence: float) -> SlaLine:
+    metric, threshold = expression.metric, expression.threshold
+    seen = metrics.observe(metric)
+    lower, upper = (None, None) if seen.value is None else metrics.bounds(metric, confidence)
+    verdict: LineVerdict = "invalid"
+    if seen.value is None:
+        reason = f"{expression}: {seen.reason}"
+    elif threshold is None:
+        reason = f"{expression}: there is no baseline to compare with"
+    elif expression.holds(seen.value, threshold):
+        verdict, reason = "pass", ""
+    else:
+        observed = _figure(seen.value, metric.dimension, threshold)
+        verdict, reason = "fail", f"{expression}: it is {observed}"
+    note = "" if seen.value is None else _unproven(expression, metrics, lower, upper, confidence)
+    return SlaLine(
+        str(expression), str(metric), seen.value, threshold, expression.op, verdict, reason, lower, upper, note
+    )
+
+
+def _unproven(
+    expression: Expression, metrics: SwarmMetrics, lower: float | None, upper: float | None, confidence: float
+) -> str:
+    """That the samples are too few to prove a percentile, whatever they are."""
+    metric, upwards = expression.metric, expression.op in ("<", "<=")
+    percentile = metric.percentile
+    bound = upper if upwards else lower
+    if percentile is None or bound is not None or expression.op in ("==", "!="):
+        return ""
+    side = percentile if upwards else 100 - percentile
+    if side >= 100:
+        return f"no number of {_sample(metric)} can prove a {metric.statistic}"
+    needed = samples_needed(side, confidence)
+    return f"{metrics.size(metric)} {_sample(metric)} cannot prove a {metric.statistic} ({needed} needed at {confidence * 100:g} %)"
+
+
+def _sample(metric: Metric) -> str:
+    if metric.name == "itl":
+        return "gaps"
+    if metric.family == "my":
+        return "values"
+    return "calls" if metric.name in CALL_DISTRIBUTIONS else "tasks"
+
+
+def _not_passed(statuses: Counter[str], expressions: Sequence[Expression]) -> list[str]:
+    """The demand that every task passes, as far as no line lifts it. A line on the calls of one name lifts nothing."""
+    lifted = frozenset().union(
+        *(_LIFTED_BY.get(one.metric.name, frozenset()) for one in expressions if one.metric.call_name is None)
+    )
+    bad = Counter(
+        {
+            status: many
+            for status, many in statuses.items()
+            if status not in ("passed", "skipped", "cancelled") and status not in lifted
+        }
+    )
+    if not bad:
+        return []
+    counted = statuses.total() - statuses["skipped"] - statuses["cancelled"]
+    names = [
+        "success_rate",
+        *(name for name in ("json_valid_rate", "schema_valid_rate") if _LIFTED_BY[name] >= set(bad)),
+    ]
+    verb = "task" if counted == 1 else "tasks"
+    return [
+        f"{bad.total()} of {counted} {verb} did not pass{_told(bad)}, and no line on {' or '.join(names)} allows that"
+    ]
+
+
+def _ended_early(result: SwarmResult) -> Iterator[str]:
+    for run in result.runs:
+        if run.interrupted is not None:
+            which = "the run" if len(result.runs) == 1 else f"run {run.index}"
+            yield f"{which} ended early: {run.interrupted}"
+
+
+def _all_skipped(result: SwarmResult, many: int) -> str:
+    examples = (run.task_failures["skipped"].example for run in result.runs if "skipped" in run.task_failures)
+    example = next(examples, "")
+    return f"all {many} tasks were skipped" + (f": {example}" if example else "")
+
+
+def _told(statuses: Counter[str]) -> str:
+    return f" ({', '.join(f'{many} {status}' for status, many in statuses.items())})" if statuses else ""
+
+
+def _figure(value: float, dimension: Dimension, threshold: float) -> str:
+    """A figure with as many digits as it takes to tell it from the threshold."""
+    scale = 100 if dimension is Dimension.SHARE else 1
+    number = next(
+        (text for digits in (4, 9) if (text := _plain(value * scale, digits)) != _plain(threshold * scale, digits)),
+        _plain(value * scale, 17),
+    )
+    before = "$" if dimension is Dimension.DOLLARS else ""
+    after = {Dimension.SECONDS: "s", Dimension.SHARE: "%", Dimension.PER_SECOND: "/s"}.get(dimension, "")
+    return f"{before}{number}{after}"
+
+
+def _plain(value: float, digits: int) -> str:
+    """Without an exponent, and never fewer digits than a whole number has."""
+    return f"{Decimal(f'{value:.{max(digits, len(str(int(abs(value)))))}g}'):f}"
