@@ -14,7 +14,7 @@ import selectors
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from pytest_swarm.errors import SwarmError
 
@@ -45,7 +45,8 @@ class _OrderedTimer(asyncio.TimerHandle):
         self._order = order
 
     def __lt__(self, other: Any) -> bool:
-        mine, theirs = self.when(), other.when()
+        mine: float = self.when()
+        theirs: float = other.when()
         if mine == theirs and isinstance(other, _OrderedTimer):
             return self._order < other._order
         return mine < theirs
@@ -112,8 +113,8 @@ class VirtualClock:
 def virtual_time(loop: asyncio.AbstractEventLoop, on_stuck: Callable[[str], None]) -> Iterator[VirtualClock]:
     """Put the running `loop` on virtual time for the length of the block.
 
-    `on_stuck(reason)` is called from inside the loop when the run can never end; it should cancel it. Timers that others
-    left on the loop keep their distance from now, on entry and on exit.
+    `on_stuck(reason)` is called from inside the loop when the run can never end; it should cancel it. Timers that
+    others left on the loop keep their distance from now, on entry and on exit.
 
     Raises `VirtualTimeError` for a loop that is not asyncio's own (uvloop).
     """
@@ -128,10 +129,10 @@ def virtual_time(loop: asyncio.AbstractEventLoop, on_stuck: Callable[[str], None
     order = itertools.count()
 
     def call_at(when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
-        timer = _OrderedTimer(next(order), when, callback, args, loop, context)
+        timer: Any = _OrderedTimer(next(order), when, callback, args, loop, context)
         heapq.heappush(state._scheduled, timer)
         timer._scheduled = True
-        return timer
+        return cast("asyncio.TimerHandle", timer)
 
     run_in_executor = loop.run_in_executor
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_swarm.gateway.client import Reply
+    from pytest_swarm.gateway.reply import Reply
     from pytest_swarm.records import Call
 
 __all__ = ["CallFailed", "InvalidJSON", "NotAvailable", "SettingError", "SwarmError", "nearest"]

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from pytest_swarm.clock import Now, real_now
 from pytest_swarm.records import Reading
+from pytest_swarm.redaction import redact_text
 
 __all__ = ["Ending", "Exchange", "Reader", "ReaderFactory", "Request", "Source"]
 
@@ -66,6 +67,64 @@ class Reader(Protocol):
 
     def feed(self, offset: float, data: bytes) -> None:
         """Take the bytes that arrived `offset` seconds after the send."""
+
+    def finish(self, ending: Ending, error: str) -> Reading:
+        """The meaning of all that was fed."""
+
+
+ReaderFactory = Callable[[int, Mapping[str, str]], Reader]
+"""Makes the reader once status and headers (lower-case names) are known."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One attempt on the wire. `started` is when somebody asked for it, `sent` when its body was written."""
+
+    request: Request
+    reader_factory: ReaderFactory
+    started: float
+    clock: Now = real_now
+    """The clock of the run that this belongs to: whoever drives the exchange reads it."""
+    sent: float | None = None
+    connect: float | None = None
+    """Seconds spent opening a connection; None when a pooled one was used or it is not known."""
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    head_at: float | None = None
+    last_feed: float | None = None
+    """Offset of the last bytes that arrived."""
+    ended: float | None = None
+    """Offset of the end."""
+    ending: Ending | None = None
+    error: str = ""
+    notes: list[str] = field(default_factory=list)
+    on_finish: Callable[[Exchange], None] | None = None
+    _queue: list[tuple[float, bytes]] = field(default_factory=list)
+    _queued: int = 0
+    _reader: Reader | None = None
+    _reported: bool = False
+
+    def wrote(self, now: float) -> None:
+        """The body goes to the socket now: latency counts from here."""
+        self.sent = now
+
+    def head(self, now: float, status: int, headers: Mapping[str, str]) -> None:
+        """Status and headers (lower-case names) are known."""
+        self.status = status
+        self.headers = headers
+        self.head_at = self.offset(now)
+        self._reader = self.reader_factory(status, headers)
+        if self.ending is not None:
+            self._report()
+
+    def feed(self, now: float, data: bytes) -> None:
+        """Bytes of the body arrived."""
+        offset = self.offset(now)
+        self.last_feed = offset
+        self._queue.append((offset, data))
+        self._queued += len(data)
+        if self._queued > DRAIN_BYTES:
+            self.drain()
 
     def body_ended(self, now: float, ending: Ending, error: str = "") -> None:
         """The body is over. A short reply arrives whole before its head is known: then it finishes with `head`."""
@@ -119,7 +178,7 @@ class Reader(Protocol):
         reader = self.drain()
         if reader is None:
             outcome = "malformed" if self.ending is Ending.COMPLETE else self.ending.value
-            return Reading(outcome=outcome, detail=self.error)
+            return Reading(outcome=outcome, detail=redact_text(self.error))
         return reader.finish(self.ending, self.error)
 
 

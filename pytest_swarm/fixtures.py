@@ -12,6 +12,7 @@ from pytest_swarm.errors import SwarmError
 if TYPE_CHECKING:
     from pytest_swarm.gateway.client import Gateway
     from pytest_swarm.tap.routing import Agent
+    from pytest_swarm.trial import Trial
 
 __all__ = ["CurrentAgent", "agent", "bound", "gateway", "swarm_agent", "swarm_gateway"]
 
@@ -27,12 +28,14 @@ class CurrentAgent:
 
 
 def _agent() -> Agent:
-    from pytest_swarm.tap.routing import current_agent
+    from pytest_swarm.tap.routing import current
 
-    found = current_agent.get()
+    found = current.get()
     if found is None:
-        raise SwarmError("`agent` was used outside of a swarm's task; it exists in the body of a @pytest.mark.swarm test")
-    return found
+        raise SwarmError(
+            "`agent` was used outside of a swarm's task; it exists in the body of a @pytest.mark.swarm test"
+        )
+    return found.agent
 
 
 @pytest.fixture
@@ -62,14 +65,19 @@ def swarm_gateway(request: pytest.FixtureRequest) -> Gateway:
 def _gateway(request: pytest.FixtureRequest) -> Gateway:
     from pytest_swarm.session import TRIAL
 
-    trial = request.node.stash.get(TRIAL, None)
+    trial: Trial | None = request.node.stash.get(TRIAL, None)
     if trial is None:
         pytest.fail("the gateway fixture was asked for by name; a test must take it as an argument", pytrace=False)
     return trial.gateway
 
 
 def bound(
-    function: Callable[..., Any], arguments: dict[str, Any], agent: Agent, adapt: Callable[[Any], Any] = lambda value: value
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    agent: Agent,
+    adapt: Callable[[Any], Any] = lambda value: value,
 ) -> Any:
     """Call a test body for one agent, with the agent itself in place of its stand-in."""
-    return function(**{name: agent if isinstance(value, CurrentAgent) else adapt(value) for name, value in arguments.items()})
+    return function(
+        **{name: agent if isinstance(value, CurrentAgent) else adapt(value) for name, value in arguments.items()}
+    )

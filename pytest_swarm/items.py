@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["MARKERS", "demands_of", "is_ours", "own_fixture", "refusal", "shared_fixtures", "wants_event_loop"]
 
 MARKERS: Final = (
-    "swarm(tasks=None, concurrency=None, *, warmup=0, repeat=1, seed=None, model=None, timeout=None, task_timeout=None, "
-    "retries=0, ...): run the test body as that many tasks, so many at a time, and measure every model call",
+    "swarm(tasks, concurrency, *, warmup, repeat, seed, model, timeout, ...): run the body as many tasks at a time",
     'sla("expression", ..., per_task=[...]): service levels the swarm must meet, such as "p99 < 3s"',
-    'json_output(schema, mode="strict"): every reply must be JSON that fits the schema (a dict, a path, a pydantic model)',
-    "swarm_search(metric, low, high, sla=[...]): find the largest load that holds the service levels (not available yet)",
+    'json_output(schema, mode="strict"): every reply must be JSON that fits the schema (a dict, a path, a model class)',
+    "swarm_search(metric, low, high, sla=[...]): find the largest load that holds the levels (not available yet)",
 )
 
 GATEWAY_FIXTURES: Final = ("gateway", "swarm_gateway")
@@ -48,7 +47,7 @@ def is_ours(function: Callable[..., object]) -> bool:
     return getattr(function, "__module__", "") == "pytest_swarm.fixtures"
 
 
-def wants_event_loop(collector: pytest.Collector, name: str, obj: object) -> bool:
+def wants_event_loop(collector: pytest.Collector, obj: object) -> bool:
     """Whether `obj` is an async swarm test that nobody has claimed for an event loop yet."""
     if not inspect.iscoroutinefunction(obj):
         return False
@@ -136,8 +135,7 @@ def _service_levels(item: pytest.Item, settings: Settings) -> tuple[tuple[Expres
     expressions: list[Expression] = []
     bounds: list[TaskBound] = []
     for mark in reversed(list(item.iter_markers("sla"))):
-        for text in mark.args:
-            expressions.append(_expression(text, "sla(...)"))
+        expressions.extend(_expression(text, "sla(...)") for text in mark.args)
         for name, value in mark.kwargs.items():
             if name == "per_task":
                 bounds.extend(_bounds(value))
@@ -184,10 +182,13 @@ def _json_rule(item: pytest.Item) -> Any:
         return None
     given = {**dict(zip(("schema", "mode"), mark.args, strict=False)), **mark.kwargs}
     if len(mark.args) > 2 or "schema" not in given:
-        raise SettingError("json_output(): takes a schema and a mode; write json_output({...}) or json_output({...}, 'lenient')")
+        raise SettingError(
+            "json_output(): takes a schema and a mode; write json_output({...}) or json_output({...}, 'lenient')"
+        )
     for name in given:
         if name not in {"schema", "mode"}:
-            raise SettingError(f"json_output({name}=...): no such argument; allowed are schema, mode{nearest(name, ('schema', 'mode'))}")
+            hint = nearest(name, ("schema", "mode"))
+            raise SettingError(f"json_output({name}=...): no such argument; allowed are schema, mode{hint}")
     mode = given.get("mode", "strict")
     if mode not in JSON_MODES:
         raise SettingError(
@@ -215,5 +216,6 @@ def _validator(schema: Any, item: pytest.Item) -> Any:
     except SettingError as error:
         raise SettingError(f"json_output(schema=...): {error}") from None
     raise SettingError(
-        f"json_output(schema=...): {shown(schema)} is no schema; give a dict, the path of a JSON file, or a pydantic model class"
+        f"json_output(schema=...): {shown(schema)} is no schema; give a dict, the path of a JSON file, or a pydantic "
+        "model class"
     )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_swarm.errors import SettingError
 from pytest_swarm.fixtures import agent, gateway, swarm_agent, swarm_gateway
+from pytest_swarm.gathering import Gathering, describe_session, put_on_report
 from pytest_swarm.items import MARKERS, demands_of, wants_event_loop
 from pytest_swarm.options import register
 from pytest_swarm.session import DEMANDS, SESSION, TRIAL, SwarmSession
 from pytest_swarm.settings import read_settings
-
-if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
 
 __all__ = ["agent", "gateway", "swarm_agent", "swarm_gateway"]
 
@@ -35,13 +33,15 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = read_settings(config)
     except SettingError as error:
         raise pytest.UsageError(f"swarm: {error}") from None
-    config.stash[SESSION] = SwarmSession(config, settings)
+    session = config.stash[SESSION] = SwarmSession(config, settings)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Gathering(session), "llm-swarm-gathering")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     session = config.stash.get(SESSION, None)
     if session is not None:
-        session.end()
+        session.close()
 
 
 def _refuse_foreign() -> None:
@@ -74,7 +74,7 @@ def pytest_pycollect_makeitem(
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Markers that a conftest has added are met here for the first time."""
     problems = []
     for item in items:
@@ -95,7 +95,7 @@ def _check(item: pytest.Item) -> None:
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     swarms = sum(DEMANDS in item.stash for item in items)
-    return config.stash[SESSION].describe(swarms) if swarms else []
+    return describe_session(config.stash[SESSION], swarms) if swarms else []
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -121,7 +121,7 @@ def pytest_runtest_makereport(
     report = yield
     trial = item.stash.get(TRIAL, None)
     if trial is not None and call.when == "call":
-        item.config.stash[SESSION].put_on_report(item, trial, report)
+        put_on_report(trial, report)
     return report
 
 
@@ -129,16 +129,3 @@ def pytest_runtest_makereport(
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     if TRIAL in item.stash:
         item.config.stash[SESSION].close_trial(item)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Runs where results come together: in the one process, or in the controller of xdist's workers."""
-    from pytest_swarm.collecting import collect
-
-    collect(report)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    config.stash[SESSION].summarise(terminalreporter)

@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -41,11 +42,11 @@ class RowFolder:
         name = _UNSAFE.sub("_", nodeid.rpartition("/")[2])[:NAME_LENGTH]
         return RowFile(self._path / f"{next(self._numbers):03d}-{name}.jsonl")
 
-    def remove(self) -> None:
-        """The session ended in good order and its reports are written."""
-        if self._path is not None:
-            shutil.rmtree(self._path, ignore_errors=True)
-            self._path = None
+    def remove(self, paths: Iterable[str | None]) -> None:
+        """The reports are written: the files of rows, those of workers too, are not needed any more."""
+        for path in {Path(path).parent for path in paths if path is not None}:
+            shutil.rmtree(path, ignore_errors=True)
+        self._path = None
 
     def left_behind(self) -> list[Path]:
         """Folders of earlier sessions that did not end in good order, each named once."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from pytest_swarm.errors import SwarmError
 from pytest_swarm.fixtures import bound
 from pytest_swarm.items import shared_fixtures
+from pytest_swarm.progresswatch import ProgressWatch
 from pytest_swarm.rowfolder import RowFolder
 from pytest_swarm.verdicts import conclude
 
@@ -30,12 +33,11 @@ class SwarmSession:
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self.config = config
         self.settings = settings
-        self.records: list[dict[str, Any]] = []
-        """Of finished tests, in the controlling process."""
         self.rows = RowFolder(config)
-        self.progress: ProgressLine | None = None
+        self.progress = _progress_line(config, settings)
         self._live: dict[str, Trial] = {}
         self._checked: dict[tuple[str, str | None], str | None] = {}
+        self._tapped = False
 
     @functools.cached_property
     def prices(self) -> Any:
@@ -51,11 +53,16 @@ class SwarmSession:
         from pytest_swarm.trial import Trial
 
         tap.install()
+        self._tapped = True
         names = shared_fixtures(item)
         if names and item.get_closest_marker("swarm") is not None:
-            item.warn(pytest.PytestWarning(f"agents of a swarm share {', '.join(names)}: what it holds is of all of them"))
+            item.warn(
+                pytest.PytestWarning(f"agents of a swarm share {', '.join(names)}: what it holds is of all of them")
+            )
         outcomes = TestOutcomes(pytest.skip.Exception, (KeyboardInterrupt, pytest.exit.Exception))
-        trial = Trial(item.nodeid, demands, self.settings, self.prices, self.rows.open(item.nodeid), outcomes, self._checked)
+        watcher = None if self.progress is None else ProgressWatch(self.progress, item.name)
+        rows = self.rows.open(item.nodeid)
+        trial = Trial(item.nodeid, demands, self.settings, self.prices, rows, outcomes, self._checked, watcher)
         item.stash[TRIAL] = trial
         return trial
 
@@ -75,7 +82,7 @@ class SwarmSession:
         @functools.wraps(original)
         async def swarm(**arguments: Any) -> None:
             __tracebackhide__ = True
-            with self._followed(item, trial):
+            with self._followed():
                 await trial.run(lambda agent: bound(original, arguments, agent))
             conclude(item, trial)
 
@@ -85,35 +92,57 @@ class SwarmSession:
         @functools.wraps(original)
         def swarm(**arguments: Any) -> None:
             __tracebackhide__ = True
-            with self._followed(item, trial):
+            with self._followed():
                 trial.run_in_threads(lambda agent, blocking: bound(original, arguments, agent, blocking))
             conclude(item, trial)
 
         return swarm
 
     @contextmanager
-    def _followed(self, item: pytest.Function, trial: Trial) -> Iterator[None]:
+    def _followed(self) -> Iterator[None]:
         """Show how the swarm gets on, and turn our own errors into a failure of one line."""
         __tracebackhide__ = True
         try:
             yield
         except SwarmError as error:
             pytest.fail(f"swarm: {error}", pytrace=False)
+        finally:
+            if self.progress is not None:
+                self.progress.erase()
 
-    def close_trial(self, item: pytest.Function) -> None:
+    def close_trial(self, item: pytest.Item) -> None:
         """A test is over, whatever came of it."""
         trial = self._live.pop(item.nodeid, None) or item.stash.get(TRIAL, None)
         if trial is not None:
             trial.rows.close()
 
-    def conclude_interrupted(self) -> None:
-        """Make records of the trials that were going on when the session was stopped."""
-        for trial in self._live.values():
-            if trial.record is None:
-                trial.conclude(trial.nodeid.partition("[")[0], interrupted=True)
-            assert trial.record is not None
-            self.records.append(trial.record)
-        self._live.clear()
+    def unfinished(self) -> list[Trial]:
+        """The trials that were going on when the session was stopped."""
+        return list(self._live.values())
+
+    def close(self) -> None:
+        """The session is over: give aiohttp back."""
+        if self._tapped:
+            from pytest_swarm.tap import aiohttp as tap
+
+            tap.uninstall()
+
+
+def _progress_line(config: pytest.Config, settings: Settings) -> ProgressLine | None:
+    """A line on a duplicate of the terminal's stderr: pytest captures the usual one."""
+    if settings.no_progress or hasattr(config, "workerinput"):
+        return None
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+        try:
+            if not os.isatty(2):
+                return None
+            stream = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+    from pytest_swarm.reports.progress import ProgressLine
+
+    return ProgressLine(stream, time.monotonic)
 
 
 SESSION: pytest.StashKey[SwarmSession] = pytest.StashKey()

@@ -17,17 +17,18 @@ from pytest_swarm.gateway.reply import JsonRule
 from pytest_swarm.judging.verdict import Judgement, judge
 from pytest_swarm.reports.record import test_record
 from pytest_swarm.sources.live import LiveSource
-from pytest_swarm.swarm.conductor import Conductor, Watcher
+from pytest_swarm.swarm.conductor import Conductor
 from pytest_swarm.swarm.outcomes import TestOutcomes
 
 if TYPE_CHECKING:
     from pytest_swarm.judging.prices import Cost, PriceTable
     from pytest_swarm.judging.sla import Expression, TaskBound
+    from pytest_swarm.progresswatch import ProgressWatch
     from pytest_swarm.records import Reading
     from pytest_swarm.rowfile import RowFile
     from pytest_swarm.settings import Settings
     from pytest_swarm.swarm.plan import Plan
-    from pytest_swarm.tap.routing import Agent
+    from pytest_swarm.tap.routing import Agent, TaskContext
 
 __all__ = ["Demands", "Trial"]
 
@@ -58,7 +59,7 @@ class Trial:
     outcomes: TestOutcomes
     checked: dict[tuple[str, str | None], str | None]
     """What pre-flight calls of this session found, by address and model: an error's text, or None."""
-    watcher: Watcher | None = None
+    watcher: ProgressWatch | None = None
     conductor: Conductor = field(init=False)
     terms: Terms = field(init=False)
     gateway: Gateway = field(init=False)
@@ -68,7 +69,9 @@ class Trial:
     def __post_init__(self) -> None:
         demands, settings = self.demands, self.settings
         if settings.base_url is None:
-            raise SettingError("no gateway is named: give --swarm-base-url, SWARM_BASE_URL or the ini key swarm_base_url")
+            raise SettingError(
+                "no gateway is named: give --swarm-base-url, SWARM_BASE_URL or the ini key swarm_base_url"
+            )
         result = SwarmResult(
             nodeid=self.nodeid,
             model=demands.model,
@@ -89,6 +92,8 @@ class Trial:
             json_check=None if demands.json_rule is None else demands.json_rule.status,
             watcher=self.watcher,
         )
+        if self.watcher is not None:
+            self.watcher.watch(self.conductor)
         self.terms = Terms(
             base_url=settings.base_url,
             headers=_headers(settings),
@@ -131,7 +136,7 @@ class Trial:
         )
         return judgement
 
-    def _outside(self) -> Agent:
+    def _outside(self) -> TaskContext:
         return self.conductor.outside(LiveSource())
 
     def _price(self, model: str | None, reading: Reading) -> Cost:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.outcomes import Failed
 
 if TYPE_CHECKING:
     from pytest_swarm.judging.verdict import Judgement
@@ -16,7 +17,7 @@ __all__ = ["SwarmFailed", "SwarmInvalid", "conclude"]
 PACKAGE = Path(__file__).parent
 
 
-class SwarmFailed(pytest.fail.Exception):
+class SwarmFailed(Failed):
     """The swarm did not meet what was asked of it."""
 
     __module__ = "pytest_swarm"
@@ -37,7 +38,9 @@ def conclude(item: pytest.Function, trial: Trial) -> None:
         raise errors["skipped"]
     if judgement.verdict == "pass":
         return
-    error = next((errors[status] for status in ("failed", "timeout", "json_invalid", "schema_invalid") if status in errors), None)
+    error = next(
+        (errors[status] for status in ("failed", "timeout", "json_invalid", "schema_invalid") if status in errors), None
+    )
     if error is not None and _expected(item, error):
         raise error
     text = "\n".join(_block(judgement, error))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pytest_swarm.gateway.client import Gateway, Messages
 from pytest_swarm.gateway.reply import Reply
@@ -20,11 +20,12 @@ T = TypeVar("T")
 class Portal:
     """An event loop in a daemon thread; `call` runs a coroutine there in the context of the calling thread."""
 
-    def __enter__(self) -> Portal:
+    def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
         self._entered = AsyncExitStack()
         self._thread = threading.Thread(target=self._loop.run_forever, name="swarm-gateway", daemon=True)
         self._thread.start()
+        return self
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -15,7 +15,7 @@ from pytest_swarm.exchange import Ending, Request
 from pytest_swarm.gateway.reply import JsonRule, Reply
 from pytest_swarm.records import REPLY_OUTCOMES, Reading
 from pytest_swarm.tap.follow import exchange_for
-from pytest_swarm.tap.routing import Agent, current_agent
+from pytest_swarm.tap.routing import TaskContext, current
 from pytest_swarm.traffic.deadlines import Deadlines, Limits
 from pytest_swarm.traffic.retry import Retry, Stop, decide
 
@@ -47,7 +47,7 @@ class Gateway:
     Every agent of a test may share it; a call belongs to the agent whose task makes it.
     """
 
-    def __init__(self, terms: Terms, outside: Callable[[], Agent]) -> None:
+    def __init__(self, terms: Terms, outside: Callable[[], TaskContext]) -> None:
         self._terms = terms
         self._outside = outside
 
@@ -69,7 +69,7 @@ class Gateway:
             stream: have the reply streamed, which measures the time to the first token.
             max_tokens: bound of the reply's length.
             name: a label for metrics, ``ttft[plan].p95`` for example.
-            body: any further field of the request (``temperature=0``, ``tools=[...]``). A field that is None is left out.
+            body: any further field of the request (``temperature=0``, ``tools=[...]``); one that is None is left out.
 
         Raises:
             CallFailed: there is no usable reply: transport, HTTP or stream error, truncated, malformed, empty.
@@ -140,18 +140,18 @@ class Gateway:
             fields["response_format"] = _response_format(terms.json_rule.schema)
         fields |= body
         fields = {key: value for key, value in fields.items() if value is not None}
-        agent = current_agent.get() or self._outside()
+        context = current.get() or self._outside()
         request = Request(
             "POST",
             f"{terms.base_url}/chat/completions",
             {"content-type": "application/json", **terms.headers},
             json.dumps(fields, ensure_ascii=False).encode(),
         )
-        return agent._ledger.open_call(agent, model=model, name=name), request
+        return context.ledger.open_call(context, model=model, name=name), request
 
     async def _perform(self, opened: OpenCall, request: Request, grew: Callable[[], None] = lambda: None) -> Reading:
         """Make the attempts of a call and close it, however they end. Returns what the last one meant."""
-        ledger, limits = opened.agent._ledger, self._terms.limits
+        ledger, limits = opened.context.ledger, self._terms.limits
         total_at = None if limits.total is None else ledger.now() + limits.total
         wait = 0.0
         try:
@@ -164,7 +164,9 @@ class Gateway:
                     return reading
                 wait = decision.wait
                 if total_at is not None and ledger.now() + wait > total_at:
-                    opened.notes.append(f"not retried: a wait of {wait:.1f} s would pass the timeout of {limits.total:g} s")
+                    opened.notes.append(
+                        f"not retried: a wait of {wait:.1f} s would pass the timeout of {limits.total:g} s"
+                    )
                     return reading
                 await asyncio.sleep(wait)
             raise AssertionError("unreachable")
@@ -175,12 +177,12 @@ class Gateway:
     async def _attempt(
         self, opened: OpenCall, request: Request, total_at: float | None, wait: float, grew: Callable[[], None]
     ) -> Reading:
-        agent = opened.agent
-        exchange = exchange_for(agent, request, "chat")
+        context = opened.context
+        exchange = exchange_for(context, request, "chat")
         opened.attempt(exchange)
         try:
             async with Deadlines(exchange, self._terms.limits, total_at):
-                async for _ in agent._source.send(exchange):
+                async for _ in context.source.send(exchange):
                     grew()
         finally:
             exchange.finish(exchange.clock(), Ending.CANCELLED)
@@ -198,7 +200,7 @@ class Gateway:
             attempt=attempt,
             retries=self._terms.retries,
             saw_token=reading.first_token is not None,
-            rng=opened.agent.rng,
+            rng=opened.context.jitter,
             wall_now=time.time(),
         )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import aiohttp
 
@@ -24,7 +23,7 @@ _USED: Final = "_pytest_swarm_used"
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Tells the exchange how long a new connection took; without a limit, since the plan alone says what is in flight."""
+    """Tells the exchange how long a new connection took."""
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109 - aiohttp's signature
         exchange = current_exchange.get()
@@ -46,7 +45,7 @@ class LiveSource:
         self._pooled: aiohttp.ClientSession | None = None
         self._fresh: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> LiveSource:
+    async def __aenter__(self) -> Self:
         self._pooled = _session(force_close=False)
         self._fresh = _session(force_close=True)
         return self

@@ -16,7 +16,7 @@ from pytest_swarm.swarm.plan import Plan
 from pytest_swarm.swarm.runner import AsyncBody, AsyncRunner, Course, few_collections
 from pytest_swarm.swarm.threads import SyncBody, ThreadRunner
 from pytest_swarm.tap.ledger import JsonCheck, Ledger, Price, RowSink
-from pytest_swarm.tap.routing import Agent
+from pytest_swarm.tap.routing import TaskContext
 
 __all__ = ["Conductor", "MakeSource", "Watcher"]
 
@@ -63,13 +63,14 @@ class Conductor:
         self._outcomes = outcomes
         self._watcher = watcher
         self._refusals = 0
-        self._stop: Callable[[str], None] = lambda reason: None
+        self._stop: Callable[[str], None] = lambda _: None
         self._clock: VirtualClock | None = None
+        self._now_running: Course | None = None
 
     @property
     def in_flight(self) -> int:
-        """The most tasks that were in flight at once, in any run."""
-        return max((run.in_flight_max for run in self.result.runs), default=0)
+        """Tasks that are running now."""
+        return 0 if self._now_running is None else self._now_running.in_flight
 
     async def run(self, body: AsyncBody) -> None:
         """Run a coroutine function on the running loop. Raises only what stops the whole session."""
@@ -97,13 +98,13 @@ class Conductor:
             if course.ledger.run.interrupted is not None:
                 return
 
-    def outside(self, source: Source) -> Agent:
+    def outside(self, source: Source) -> TaskContext:
         """Who makes the calls that belong to the test and to no agent, in a fixture for example."""
         if not self.result.runs:
             self.result.runs.append(RunResult(0))
         ledger = self._ledger(self.result.runs[-1], real_now)
         ledger.zero = real_now()
-        return Agent(None, ledger.run.index, ledger=ledger, source=source, seed=self.plan.seed)
+        return TaskContext(None, ledger.run.index, ledger, source, self.plan.seed)
 
     def _course(self, index: int, source: Source, now: Now) -> Course:
         if index == len(self.result.runs):
@@ -126,7 +127,7 @@ class Conductor:
     @contextmanager
     def _running(self, course: Course, stop: Callable[[str], None]) -> Iterator[None]:
         """While the run goes on, it can be stopped; whatever ends it from outside is noted on it."""
-        self._stop = stop
+        self._stop, self._now_running = stop, course
         try:
             yield
         except BaseException as error:
@@ -148,5 +149,3 @@ class Conductor:
             self._clock.progress()
         if self._watcher is not None:
             self._watcher.task_ended(task)
-
-

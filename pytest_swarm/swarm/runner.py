@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_swarm.records import Task
 from pytest_swarm.swarm.outcomes import ReturnedValue, TestOutcomes, describe, status_of
-from pytest_swarm.tap.routing import Agent, current_agent
+from pytest_swarm.tap.routing import Agent, TaskContext, current
 
 if TYPE_CHECKING:
     from pytest_swarm.exchange import Source
@@ -64,9 +64,9 @@ class Course:
         assert self.plan.in_flight is not None
         return self.plan.in_flight
 
-    def agent(self, index: int, *, warmup: bool, due: float) -> Agent:
-        """The agent of one task."""
-        return Agent(
+    def context(self, index: int, *, warmup: bool, due: float) -> TaskContext:
+        """The context of one task."""
+        return TaskContext(
             index,
             self.ledger.run.index,
             ledger=self.ledger,
@@ -81,26 +81,28 @@ class Course:
         self.in_flight += 1
         self.ledger.run.in_flight_max = max(self.ledger.run.in_flight_max, self.in_flight)
 
-    def ended(self, agent: Agent, start: float, error: BaseException | None, status: str | None) -> None:
+    def ended(self, context: TaskContext, start: float, error: BaseException | None, status: str | None) -> None:
         """A body has ended, with `status` or with the one that `error` and its replies tell."""
         self.in_flight -= 1
         text = None if error is None else describe(error)
         if status is None:
-            status = _status_of_replies(agent)
+            status = _status_of_replies(context)
             if status != "passed":
                 text = "a reply was not valid JSON" if status == "json_invalid" else "a reply did not fit the schema"
-        if error is not None and not agent.warmup:
+        if error is not None and not context.warmup:
             self.errors.setdefault(status, error)
         zero = self.ledger.zero
-        assert agent.index is not None
+        assert context.index is not None
         now = self.ledger.now()
-        row = Task(agent.index, agent.run, agent.warmup, status, agent._due - zero, start - zero, now - zero, text)
-        self.ledger.close_task(agent, row)
+        row = Task(
+            context.index, context.run, context.warmup, status, context.due - zero, start - zero, now - zero, text
+        )
+        self.ledger.close_task(context, row)
 
 
-def _status_of_replies(agent: Agent) -> str:
+def _status_of_replies(context: TaskContext) -> str:
     """A task that returned has passed, unless one of its replies was asked to be JSON and was not."""
-    statuses = {call.json_status for call in agent._calls} - {None, "valid"}
+    statuses = {call.json_status for call in context.calls} - {None, "valid"}
     if not statuses:
         return "passed"
     return "schema_invalid" if statuses == {"schema_invalid"} else "json_invalid"
@@ -164,9 +166,9 @@ class AsyncRunner:
     async def _lane(self, body: AsyncBody, numbers: Iterator[int], *, warmup: bool) -> None:
         course = self._course
         for index in numbers:
-            agent = course.agent(index, warmup=warmup, due=course.ledger.now())
-            start = agent._due
-            task = asyncio.get_running_loop().create_task(self._one(agent, body), name=f"swarm-agent-{index}")
+            context = course.context(index, warmup=warmup, due=course.ledger.now())
+            start = context.due
+            task = asyncio.get_running_loop().create_task(self._one(context, body), name=f"swarm-agent-{index}")
             limit = course.plan.task_timeout
             try:
                 # Not `await task`: that would take a cancellation of the task for one of the lane.
@@ -174,21 +176,23 @@ class AsyncRunner:
             except asyncio.CancelledError:
                 task.cancel()
                 await asyncio.wait({task}, timeout=GRACE_SECONDS)
-                if not agent._gone:
-                    course.ended(agent, start, RunStopped("the body did not end when it was cancelled"), "cancelled")
+                if not context.gone:
+                    course.ended(context, start, RunStopped("the body did not end when it was cancelled"), "cancelled")
                 raise
-            if not agent._gone:
-                course.ended(agent, start, BodyTimeout(f"did not end when task_timeout={limit:g} s was over"), "timeout")
+            if not context.gone:
+                course.ended(
+                    context, start, BodyTimeout(f"did not end when task_timeout={limit:g} s was over"), "timeout"
+                )
 
-    async def _one(self, agent: Agent, body: AsyncBody) -> None:
+    async def _one(self, context: TaskContext, body: AsyncBody) -> None:
         course = self._course
-        current_agent.set(agent)
+        current.set(context)
         error: BaseException | None = None
         status: str | None = None
         start = course.ledger.now()
         course.started()
         try:
-            value = await self._within_timeout(body(agent))
+            value = await self._within_timeout(body(context.agent))
             if value is not None:
                 raise ReturnedValue(f"a test body returns nothing, this one returned {type(value).__name__}")
         except BodyTimeout as timeout:
@@ -200,8 +204,8 @@ class AsyncRunner:
             if status is None:
                 status = "cancelled"
                 self._end_with(raised)
-        if not agent._gone:
-            course.ended(agent, start, error, status)
+        if not context.gone:
+            course.ended(context, start, error, status)
 
     async def _within_timeout(self, awaitable: Awaitable[object]) -> object:
         limit = self._course.plan.task_timeout

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_swarm.swarm.outcomes import ReturnedValue, status_of
 from pytest_swarm.swarm.runner import BodyTimeout, Course, RunStopped
-from pytest_swarm.tap.routing import Agent, current_agent
+from pytest_swarm.tap.routing import Agent, TaskContext, current
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ SyncBody = Callable[[Agent], object]
 class _Running:
     """One body in its thread."""
 
-    agent: Agent
+    context: TaskContext
     start: float
     error: BaseException | None = None
 
@@ -38,7 +38,7 @@ class ThreadRunner:
         self._finished: queue.SimpleQueue[_Running | RunStopped] = queue.SimpleQueue()
 
     def stop(self, reason: str) -> None:
-        """End the run early: nothing is started any more; bodies that run are left behind, since no thread can be ended."""
+        """End the run early: nothing more is started; running bodies are left behind, since no thread can be ended."""
         self._finished.put(RunStopped(reason))
 
     def run(self, body: SyncBody) -> None:
@@ -65,25 +65,29 @@ class ThreadRunner:
                     self._start_next(body, numbers, running, warmup=warmup)
         finally:
             for left in running:
-                self._course.ended(left.agent, left.start, RunStopped("left behind when the run was stopped"), "cancelled")
+                self._course.ended(
+                    left.context, left.start, RunStopped("left behind when the run was stopped"), "cancelled"
+                )
 
     def _start_next(self, body: SyncBody, numbers: Iterator[int], running: set[_Running], *, warmup: bool) -> None:
         index = next(numbers, None)
         if index is None:
             return
         now = self._course.ledger.now()
-        one = _Running(self._course.agent(index, warmup=warmup, due=now), now)
+        one = _Running(self._course.context(index, warmup=warmup, due=now), now)
         running.add(one)
         self._course.started()
-        context = contextvars.copy_context()
+        around = contextvars.copy_context()
         # A daemon: a body that never ends must not keep the process from ending.
-        threading.Thread(target=context.run, args=(self._one, one, body), name=f"swarm-agent-{index}", daemon=True).start()
+        threading.Thread(
+            target=around.run, args=(self._one, one, body), name=f"swarm-agent-{index}", daemon=True
+        ).start()
 
     def _one(self, one: _Running, body: SyncBody) -> None:
-        current_agent.set(one.agent)
+        current.set(one.context)
         one.start = self._course.ledger.now()
         try:
-            value = body(one.agent)
+            value = body(one.context.agent)
             if value is not None:
                 raise ReturnedValue(f"a test body returns nothing, this one returned {type(value).__name__}")
         except BaseException as raised:  # noqa: BLE001 - SystemExit would end the thread unseen
@@ -116,6 +120,6 @@ class ThreadRunner:
         elif one.error is not None:
             status = status_of(one.error, self._course.outcomes)
             if status is None:
-                self._course.ended(one.agent, one.start, one.error, "cancelled")
+                self._course.ended(one.context, one.start, one.error, "cancelled")
                 raise one.error
-        self._course.ended(one.agent, one.start, one.error, status)
+        self._course.ended(one.context, one.start, one.error, status)

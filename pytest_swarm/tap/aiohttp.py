@@ -21,7 +21,7 @@ from aiohttp.abc import AbstractStreamWriter
 from pytest_swarm.exchange import Ending, Exchange, Request
 from pytest_swarm.sources.live import current_exchange
 from pytest_swarm.tap.follow import follow
-from pytest_swarm.tap.routing import current_agent
+from pytest_swarm.tap.routing import current
 
 __all__ = ["describe", "ending_of", "install", "lower_names", "uninstall"]
 
@@ -75,15 +75,15 @@ def _measured_request(original: Any) -> Any:
         if exchange is not None:
             body = _Body(exchange.request.body, "application/json")
             return await _follow_request(original, self, method, str_or_url, kwargs, exchange, body)
-        agent = current_agent.get()
-        body = None if agent is None else _body_of(self, kwargs)
-        if agent is None or body is None:
+        context = current.get()
+        found = None if context is None else _body_of(self, kwargs)
+        if context is None or found is None:
             return await original(self, method, str_or_url, **kwargs)
         url = str(self._build_url(str_or_url))
-        exchange = follow(agent, Request(method, url, lower_names(kwargs.get("headers")), body.content))
+        exchange = follow(context, Request(method, url, lower_names(kwargs.get("headers")), found.content))
         if exchange is None:
             return await original(self, method, str_or_url, **kwargs)
-        return await _follow_request(original, self, method, str_or_url, kwargs, exchange, body)
+        return await _follow_request(original, self, method, str_or_url, kwargs, exchange, found)
 
     return _request
 
@@ -203,5 +203,3 @@ def describe(error: BaseException) -> str:
 def lower_names(headers: Mapping[str, str] | None) -> dict[str, str]:
     """Headers as a plain dict with lower-case names."""
     return {str(name).lower(): value for name, value in headers.items()} if headers else {}
-
-

@@ -10,18 +10,18 @@ from pytest_swarm.exchange import Ending, Exchange, Request
 from pytest_swarm.reading import reader_factory, wire_of
 
 if TYPE_CHECKING:
-    from pytest_swarm.tap.routing import Agent
+    from pytest_swarm.tap.routing import TaskContext
 
 __all__ = ["exchange_for", "follow", "model_of"]
 
 
-def exchange_for(agent: Agent, request: Request, wire: str) -> Exchange:
-    """A new exchange on the agent's clock, read by the rules of `wire`."""
-    now = agent._ledger.now
+def exchange_for(context: TaskContext, request: Request, wire: str) -> Exchange:
+    """A new exchange on the clock of the task, read by the rules of `wire`."""
+    now = context.ledger.now
     return Exchange(request, reader_factory(wire), now(), now)
 
 
-def follow(agent: Agent, request: Request) -> Exchange | None:
+def follow(context: TaskContext, request: Request) -> Exchange | None:
     """Open a call of one attempt for a model request; it closes itself when the exchange has finished.
 
     None for a request that is no model call.
@@ -30,9 +30,9 @@ def follow(agent: Agent, request: Request) -> Exchange | None:
     wire = wire_of(parts.path)
     if wire is None or request.method.upper() != "POST":
         return None
-    ledger = agent._ledger
-    opened = ledger.open_call(agent, model=model_of(request.body))
-    exchange = exchange_for(agent, request, wire)
+    ledger = context.ledger
+    opened = ledger.open_call(context, model=model_of(request.body))
+    exchange = exchange_for(context, request, wire)
 
     def finished(exchange: Exchange) -> None:
         if exchange.sent is None and exchange.ending is Ending.COMPLETE:

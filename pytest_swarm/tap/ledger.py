@@ -19,7 +19,7 @@ from pytest_swarm.tap.opencall import OpenCall
 if TYPE_CHECKING:
     from pytest_swarm.clock import Now
     from pytest_swarm.judging.prices import Cost
-    from pytest_swarm.tap.routing import Agent
+    from pytest_swarm.tap.routing import TaskContext
 
 __all__ = ["JsonCheck", "Ledger", "Price", "RowSink"]
 
@@ -57,22 +57,22 @@ class Ledger:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Sync bodies record from many threads; calls and tasks are closed by one thread each."""
 
-    def open_call(self, agent: Agent, *, model: str | None, name: str | None = None) -> OpenCall:
-        """`agent` wants a model request answered, from now on."""
-        call = OpenCall(agent, model, name, due=self.now())
-        agent._open.add(call)
+    def open_call(self, context: TaskContext, *, model: str | None, name: str | None = None) -> OpenCall:
+        """A task wants a model request answered, from now on."""
+        call = OpenCall(context, model, name, due=self.now())
+        context.open.add(call)
         return call
 
     def close_call(self, opened: OpenCall) -> Call:
-        """All attempts are over: make the record and keep it. What an agent left behind after its end is not kept."""
-        agent = opened.agent
-        agent._open.discard(opened)
+        """All attempts are over: make the record and keep it. What a task left behind after its end is not kept."""
+        context = opened.context
+        context.open.discard(opened)
         exchange = opened.sent[-1].exchange
         call = opened.closed = opened.close(self.zero, self.price)
         if self.json_check is not None and exchange.status is not None and 200 <= exchange.status < 300:
             call.json_status = self.json_check(opened.sent[-1].reading)
-        if not agent._gone:
-            agent._calls.append(call)
+        if not context.gone:
+            context.calls.append(call)
             self._keep_call(call)
         return call
 
@@ -84,12 +84,12 @@ class Ledger:
         if self.on_call is not None:
             self.on_call(call)
 
-    def close_task(self, agent: Agent, task: Task) -> None:
+    def close_task(self, context: TaskContext, task: Task) -> None:
         """A task is over; calls it still has on the wire are cut off and counted as cancelled."""
-        for opened in list(agent._open):
+        for opened in list(context.open):
             self._abandon(opened)
-        agent._gone = True
-        self.run.tasks.append(task, [call for call in agent._calls if call.outcome != "other"])
+        context.gone = True
+        self.run.tasks.append(task, [call for call in context.calls if call.outcome != "other"])
         self.rows.task(task.to_dict())
         if task.status != "passed" and not task.warmup:
             _count(self.run.task_failures, task.status, task.error or task.status)
@@ -105,21 +105,21 @@ class Ledger:
                 opened.attempt_ended(exchange.read())
         if opened.closed is None and opened.sent:
             self.close_call(opened)
-        opened.agent._open.discard(opened)
+        opened.context.open.discard(opened)
 
-    def record(self, agent: Agent, name: str, value: float) -> None:
+    def record(self, context: TaskContext, name: str, value: float) -> None:
         """See `Agent.record`."""
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise SettingError(f"agent.record({name!r}, {value!r}): the value must be a finite number")
         _check_name(f"agent.record({name!r}, ...)", name)
-        if not agent.warmup:
+        if not context.warmup:
             with self._lock:
                 self.run.numbers.setdefault(name, array("d")).append(value)
 
-    def check(self, agent: Agent, name: str, *, ok: bool) -> bool:
+    def check(self, context: TaskContext, name: str, *, ok: bool) -> bool:
         """See `Agent.check`."""
         _check_name(f"agent.check({name!r}, ...)", name)
-        if not agent.warmup:
+        if not context.warmup:
             with self._lock:
                 held = self.run.checks.setdefault(name, [0, 0])
                 held[0] += ok
@@ -137,4 +137,6 @@ def _count(failures: dict[str, Failure], kind: str, example: str) -> None:
 
 def _check_name(what: str, name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise SettingError(f"{what}: the name must be letters, digits and underscores, so that an SLA line can spell it")
+        raise SettingError(
+            f"{what}: the name must be letters, digits and underscores, so that an SLA line can spell it"
+        )

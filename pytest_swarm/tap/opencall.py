@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_swarm.judging.prices import Cost
-    from pytest_swarm.tap.routing import Agent
+    from pytest_swarm.tap.routing import TaskContext
 
 __all__ = ["OpenCall", "source_of"]
 
@@ -28,9 +28,9 @@ class _Sent:
 
 @dataclass(slots=True, eq=False)
 class OpenCall:
-    """One model request of an agent, from the moment it was asked for to its last attempt."""
+    """One model request of a task, from the moment it was asked for to its last attempt."""
 
-    agent: Agent
+    context: TaskContext
     model: str | None
     name: str | None = None
     due: float = 0.0
@@ -63,7 +63,7 @@ class OpenCall:
         first, last = self.sent[0], self.sent[-1]
         reading, exchange = last.reading, last.exchange
         usage = reading.usage
-        call = Call(task=self.agent.index, run=self.agent.run, warmup=self.agent.warmup, name=self.name)
+        call = Call(task=self.context.index, run=self.context.run, warmup=self.context.warmup, name=self.name)
         call.model = self.model or reading.model
         call.source = source_of(exchange)
         call.outcome, call.detail = reading.outcome, reading.detail

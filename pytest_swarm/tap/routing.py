@@ -1,9 +1,11 @@
-"""Who is calling: the agent of the running task, found through a ContextVar, and the call it is in the middle of."""
+"""Who is calling: the context of the running task, found through a ContextVar."""
 
 from __future__ import annotations
 
 import random
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,58 +14,80 @@ if TYPE_CHECKING:
     from pytest_swarm.tap.ledger import Ledger
     from pytest_swarm.tap.opencall import OpenCall
 
-__all__ = ["Agent", "current_agent"]
+__all__ = ["Agent", "TaskContext", "current"]
+
+
+@dataclass(eq=False)
+class TaskContext:
+    """What belongs to one running task. `index` is None for calls of a test that no task makes, in a fixture say."""
+
+    index: int | None
+    run: int
+    ledger: Ledger
+    source: Source
+    seed: int = 0
+    warmup: bool = False
+    due: float = 0.0
+    """When the task should have started, on the clock of the run."""
+    calls: list[Call] = field(default_factory=list)
+    open: set[OpenCall] = field(default_factory=set)
+    gone: bool = False
+    """The task is over: what it left running is kept in no book."""
+
+    @cached_property
+    def agent(self) -> Agent:
+        """What the body sees of it."""
+        return Agent(self)
+
+    @cached_property
+    def jitter(self) -> random.Random:
+        """For the waits of retries: apart from `Agent.rng`, so that an error does not change what a body draws."""
+        return random.Random(f"{self.seed}:{self.index}:jitter")
 
 
 class Agent:
-    """Who runs one task: a number, a seeded random generator, and what the task recorded.
+    """Who runs one task: a number, a seeded random generator, and a place for figures of your own."""
 
-    Attributes:
-        index: number of the task within its run, from 0.
-        run: number of the run, from 0; more than one with ``repeat``.
-        rng: a `random.Random` that depends on the seed and the index only, so that a task asks the same every time.
-        warmup: whether this task warms the system up and is in no figure.
-    """
-
-    def __init__(
-        self,
-        index: int | None,
-        run: int,
-        *,
-        ledger: Ledger,
-        source: Source,
-        seed: int = 0,
-        warmup: bool = False,
-        due: float = 0.0,
-    ) -> None:
-        self.index = index
-        self.run = run
-        self.warmup = warmup
-        self.rng = random.Random(f"{seed}:{index}")  # noqa: S311 - repeatable on purpose, guards no secret
-        self._ledger = ledger
-        self._source = source
-        self._due = due
-        self._calls: list[Call] = []
-        self._open: set[OpenCall] = set()
-        self._gone = False
+    def __init__(self, context: TaskContext) -> None:
+        self._context = context
 
     def __repr__(self) -> str:
         return f"<agent {self.index} of run {self.run}>"
+
+    @property
+    def index(self) -> int | None:
+        """Number of the task within its run, from 0."""
+        return self._context.index
+
+    @property
+    def run(self) -> int:
+        """Number of the run, from 0; more than one with ``repeat``."""
+        return self._context.run
+
+    @property
+    def warmup(self) -> bool:
+        """Whether this task warms the system up and is in no figure."""
+        return self._context.warmup
+
+    @cached_property
+    def rng(self) -> random.Random:
+        """Depends on seed and index only, so that a task asks the same every time."""
+        return random.Random(f"{self._context.seed}:{self.index}")
 
     def record(self, name: str, value: float) -> None:
         """Keep a number of your own; SLA lines know it as ``my.<name>.<statistic>``, ``my.hops.p95`` for example.
 
         Raises `SettingError` for a name that an SLA line could not spell, or a value that is no finite number.
         """
-        self._ledger.record(self, name, value)
+        self._context.ledger.record(self._context, name, value)
 
     def check(self, name: str, ok: object) -> bool:
         """Count a check of your own without ending the task; SLA lines know its share as ``check.<name>``.
 
         Returns whether it held.
         """
-        return self._ledger.check(self, name, ok=bool(ok))
+        return self._context.ledger.check(self._context, name, ok=bool(ok))
 
 
-current_agent: ContextVar[Agent | None] = ContextVar("pytest_swarm_agent", default=None)
-"""The agent whose task is running; None outside of any swarm."""
+current: ContextVar[TaskContext | None] = ContextVar("pytest_swarm_task", default=None)
+"""The context of the task that is running; None outside of any swarm."""

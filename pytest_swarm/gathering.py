@@ -1,0 +1,125 @@
+"""Bringing the records of all tests together, whichever process ran them, and telling the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_swarm.errors import SettingError
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from pytest_swarm.session import SwarmSession
+    from pytest_swarm.trial import Trial
+
+__all__ = ["Gathering", "describe_session", "put_on_report"]
+
+_ATTRIBUTE = "swarm_record"
+"""Of a test report: the test record, plain data that xdist carries to the controller."""
+
+
+def put_on_report(trial: Trial, report: pytest.TestReport) -> None:
+    """Attach the record of a finished test to its report, and what JUnit should know to its properties."""
+    record = trial.record
+    if record is None:
+        return
+    setattr(report, _ATTRIBUTE, record)
+    figures = {"verdict": record["verdict"], "gateway": record["gateway"]["kind"], "clock": record["clock"]}
+    for name in ("latency.p50", "latency.p95", "latency.p99", "success_rate", "cost"):
+        figures[name] = record["metrics"].get(name)
+    report.user_properties.extend((f"swarm.{name}", value) for name, value in figures.items() if value is not None)
+
+
+def describe_session(session: SwarmSession, swarms: int) -> list[str]:
+    """Lines under the collection: what the swarms will talk to."""
+    settings = session.settings
+    key = f", key from {settings.api_key_variable}" if settings.api_key_variable else ""
+    tests = "1 swarm test" if swarms == 1 else f"{swarms} swarm tests"
+    return [f"swarm: {tests}, live gateway {settings.base_url}{key}"]
+
+
+class Gathering:
+    """Registered in the one process where results come together; never in a worker of xdist."""
+
+    def __init__(self, session: SwarmSession) -> None:
+        self._session = session
+        self._records: list[dict[str, Any]] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test is over; on a controller its report came from a worker."""
+        record = getattr(report, _ATTRIBUTE, None)
+        if record is not None:
+            self._records.append(record)
+
+    def pytest_sessionstart(self) -> None:
+        """Name what an earlier session left behind."""
+        left = self._session.rows.left_behind()
+        if left:
+            self._tell(f"swarm: an earlier run ended early; its finished calls are in {', '.join(map(str, left))}")
+
+    def _tell(self, line: str) -> None:
+        reporter = self._session.config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(line)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Tell the result, also of a test that was stopped half-way."""
+        unfinished = self._session.unfinished()
+        for trial in unfinished:
+            if trial.record is None:
+                trial.conclude(trial.nodeid.partition("[")[0], interrupted=True)
+            trial.rows.close()
+            assert trial.record is not None
+            self._records.append(trial.record)
+        if not self._records:
+            return
+        from pytest_swarm.reports.terminal import write_summary
+
+        write_summary(_Terminal(terminalreporter), self._records)
+        self._write_report(terminalreporter, interrupted=bool(unfinished))
+
+    def _write_report(self, terminalreporter: TerminalReporter, *, interrupted: bool) -> None:
+        path = self._session.settings.json
+        if path is None:
+            if interrupted:
+                terminalreporter.write_line(f"calls made so far: {self._records[-1]['rows']}")
+                return
+        else:
+            from pytest_swarm.reports.json_file import cost_of, environment, exit_of, write_report
+
+            records = self._records
+            try:
+                write_report(
+                    path,
+                    records,
+                    exit_status=exit_of(records, interrupted),
+                    environment=environment(),
+                    cost=cost_of(records),
+                )
+            except SettingError as error:
+                terminalreporter.write_line(f"swarm: {error}", red=True)
+                terminalreporter.write_line(f"the rows stay in {self._records[0]['rows']}")
+                return
+            terminalreporter.write_line(f"JSON report: {path}")
+        self._session.rows.remove(record["rows"] for record in self._records)
+
+
+class _Terminal:
+    """Pytest's reporter behind the interface of `reports.terminal`."""
+
+    def __init__(self, reporter: TerminalReporter) -> None:
+        self._reporter = reporter
+
+    @property
+    def width(self) -> int:
+        return self._reporter._tw.fullwidth
+
+    def section(self, title: str) -> None:
+        self._reporter.write_sep("=", title)
+
+    def write_line(self, text: str, **markup: bool) -> None:
+        self._reporter.write_line(text, **markup)
