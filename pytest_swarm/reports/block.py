@@ -45,9 +45,9 @@ def block_lines(record: Record, width: int) -> Iterator[Line]:
     """The lines of one test record, none of them wider than `width`."""
     body = width - BODY
     yield _name(record, width)
-    yield from labelled("plan", flow(_plan(record), body))
-    yield from _source(record, body)
     if record["metrics"]:
+        yield from labelled("plan", flow(_plan(record), body))
+        yield from _source(record, body)
         yield from _figures(record, body)
     yield from _levels(record, body)
     told = {line["reason"] for line in record["sla"]}

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from pytest_swarm.reports.block import block_lines
 from pytest_swarm.reports.compare import compare
-from pytest_swarm.reports.figures import ellipsis_middle, figure, one_line
+from pytest_swarm.reports.figures import cells, ellipsis_middle, figure, one_line
 from pytest_swarm.reports.layout import Line, table
 
 __all__ = ["TerminalWriter", "write_summary"]
@@ -15,6 +15,8 @@ __all__ = ["TerminalWriter", "write_summary"]
 NARROWEST: Final = 50
 WIDEST: Final = 120
 """Longer lines are hard to follow with the eye."""
+REST_OF_ROW: Final = 46
+"""Columns of a row of the comparison that two models' names do not get: label, lead, gaps and stars."""
 LABELS: Final = {
     "latency.p50": "p50",
     "latency.p95": "p95",
@@ -23,7 +25,7 @@ LABELS: Final = {
     "success_rate": "success",
     "throughput": "throughput",
     "steady_throughput": "steady throughput",
-    "output_tokens.mean": "output tokens/task",
+    "output_tokens.mean": "tokens out/task",
     "cost_per_100": "cost per 100",
 }
 
@@ -65,25 +67,27 @@ def _write(writer: TerminalWriter, blocks: Iterable[Iterable[Line]]) -> None:
 def comparison_table(compared: Mapping[str, Any], width: int) -> Iterator[Line]:
     """One table of `compare`: a row per metric, a column per model, the best marked with a star.
 
-    Models that do not fit beside each other follow below, with the metrics' names again.
+    Models whose names are too long for a column are numbered. Those that do not fit beside the others follow below.
     """
     yield Line(ellipsis_middle(one_line(compared["test"]), width), {"bold": True})
     if compared["simulated"]:
         yield Line("  SIMULATED: figures of simulated gateways, not of models", {"yellow": True, "bold": True})
     models = list(compared["rows"][0]["values"])
+    heads = {model: one_line(model) for model in models}
+    if max(map(cells, heads.values())) > (width - REST_OF_ROW) // 2:
+        for position, model in enumerate(models, 1):
+            yield Line(f"  ({position}) {ellipsis_middle(heads[model], width - 8)}")
+            heads[model] = f"({position})"
     while models:
-        fitting = next(many for many in range(len(models), 0, -1) if many == 1 or _fits(compared, models[:many], width))
-        yield from map(Line, _columns(compared, models[:fitting], width))
-        models = models[fitting:]
+        many = len(models)
+        while many > 1 and max(map(cells, _columns(compared, heads, models[:many]))) > width:
+            many -= 1
+        yield from map(Line, _columns(compared, heads, models[:many]))
+        models = models[many:]
 
 
-def _fits(compared: Mapping[str, Any], models: Sequence[str], width: int) -> bool:
-    return all(len(line) <= width for line in _columns(compared, models, width))
-
-
-def _columns(compared: Mapping[str, Any], models: Sequence[str], width: int) -> list[str]:
-    heads = [ellipsis_middle(one_line(model), max(12, width // 4)) for model in models]
-    rows = [["", *(f"{head}  " for head in heads), ""]]
+def _columns(compared: Mapping[str, Any], heads: Mapping[str, str], models: Sequence[str]) -> list[str]:
+    rows = [["", *(f"{heads[model]}  " for model in models), ""]]
     for row in compared["rows"]:
         metric, best = row["metric"], row["best"]
         values = [

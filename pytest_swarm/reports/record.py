@@ -1,0 +1,162 @@
+"""The test record: the one plain structure that every report reads. It crosses process borders as it is."""
+
+# ruff: noqa: PT028 - `test_record` is the record of a test, no test function.
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from pytest_swarm.columns import Failure, RunResult, SwarmResult
+from pytest_swarm.judging.metrics import SwarmMetrics
+from pytest_swarm.judging.prices import NOT_BILLED
+from pytest_swarm.judging.sla import parse_metric
+from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES
+from pytest_swarm.redaction import redact_text
+
+__all__ = ["Judged", "test_record"]
+
+BOUNDED: Final = tuple(f"{name}.{percentile}" for name in ("latency", "ttft") for percentile in ("p50", "p95", "p99"))
+"""Percentiles whose upper bounds are told beside them."""
+CONFIDENCE: Final = 0.95
+EXAMPLE_LENGTH: Final = 500
+UNNAMED: Final = "(unnamed)"
+"""Where the cost of calls goes that named no model."""
+
+_FREE: Final = frozenset(map(CALL_OUTCOMES.index, (*NOT_BILLED, "other")))
+_REPLIES: Final = frozenset(map(CALL_OUTCOMES.index, REPLY_OUTCOMES))
+
+
+class Judged(Protocol):
+    """What is read of `judging.verdict.Judgement`."""
+
+    @property
+    def verdict(self) -> str:
+        """`pass`, `fail`, `invalid`, `skipped` or `interrupted`."""
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Why the verdict is no pass."""
+
+    @property
+    def lines(self) -> Sequence[JudgedLine]:
+        """The service levels."""
+
+
+class JudgedLine(Protocol):
+    """One judged service level."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: expression, metric, observed, threshold, op, verdict, reason, lower, upper, note."""
+
+
+def test_record(
+    result: SwarmResult,
+    judgement: Judged,
+    *,
+    test: str,
+    param_model: str | None = None,
+    simulated: str | None = None,
+    metrics: SwarmMetrics | None = None,
+    confidence: float = CONFIDENCE,
+) -> dict[str, Any]:
+    """The record of one test, as plain data.
+
+    `test` is the node id without parameters, `param_model` the model when the test is parametrised by it. `simulated`
+    says that no model was called, and is made up from the result when its gateway is the simulated one. `metrics` are
+    the result's, when somebody has them already.
+    """
+    metrics = metrics or SwarmMetrics(result)
+    if simulated is None and result.gateway_kind == "simulated":
+        simulated = f"simulated gateway, {result.clock} time"
+    table = metrics.table()
+    base_url = None if result.base_url is None else redact_text(result.base_url)
+    return {
+        "nodeid": result.nodeid,
+        "test": test,
+        "model": result.model,
+        "param_model": param_model,
+        "gateway": {"kind": result.gateway_kind, "base_url": base_url},
+        "clock": result.clock,
+        "simulated": simulated,
+        "plan": result.plan,
+        "in_flight_max": max((run.in_flight_max for run in result.runs), default=0),
+        "verdict": judgement.verdict,
+        "reasons": list(judgement.reasons),
+        "sla": [line.to_dict() for line in judgement.lines],
+        "metrics": table,
+        "bounds": {name: metrics.bounds(parse_metric(name), confidence)[1] for name in BOUNDED},
+        "confidence": confidence,
+        "runs": _runs(metrics),
+        "errors": {
+            name.removeprefix("errors."): int(many)
+            for name, many in table.items()
+            if name.startswith("errors.") and many
+        },
+        "failures": _failures(result.runs),
+        "notes": [*result.notes, *_why_unpriced(metrics, judgement)],
+        "audit": _worst_audit(run.audit for run in result.runs if run.audit is not None),
+        "spent": _spent(result.runs),
+        "rows": result.rows,
+    }
+
+
+def _runs(metrics: SwarmMetrics) -> list[dict[str, Any]]:
+    return [
+        {"index": run.run.index, "metrics": run.table(), "interrupted": run.run.interrupted, "audit": run.run.audit}
+        for run in metrics.runs
+    ]
+
+
+def _failures(runs: Iterable[RunResult]) -> list[dict[str, Any]]:
+    """What was not ok, by kind and outcome over all runs, with the first example of each."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in runs:
+        for kind, failures in (("task", run.task_failures), ("call", run.call_failures)):
+            for outcome, failure in failures.items():
+                entry = found.setdefault((kind, outcome), _failure(kind, outcome, failure))
+                entry["count"] += failure.count
+    return list(found.values())
+
+
+def _failure(kind: str, outcome: str, first: Failure) -> dict[str, Any]:
+    return {"kind": kind, "outcome": outcome, "count": 0, "example": redact_text(first.example)[:EXAMPLE_LENGTH]}
+
+
+def _why_unpriced(metrics: SwarmMetrics, judgement: Judged) -> list[str]:
+    """Why the cost is unknown, unless a service level says so already."""
+    cost, calls = metrics.observe("cost"), metrics.observe("calls")
+    told = any(cost.reason in reason for reason in judgement.reasons)
+    return [] if cost.value is not None or not calls.value or told else [f"the cost is unknown: {cost.reason}"]
+
+
+def _worst_audit(audits: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The largest of every figure over the runs: what is audited is a distortion, and the larger the worse."""
+    worst: dict[str, Any] = {}
+    for audit in audits:
+        for name, value in audit.items():
+            before = worst.get(name)
+            worst[name] = max(before, value) if isinstance(before, int | float) and value is not None else value
+    return worst or None
+
+
+def _spent(runs: Iterable[RunResult]) -> dict[str, Any]:
+    """US dollars by model, warm-up too: `{"by_model": {model: dollars or None}, "unpriced_calls"}`.
+
+    None for a model with a call that may have been billed, and nobody knows how much.
+    """
+    priced: dict[str, list[float]] = {}
+    unpriced: Counter[str] = Counter()
+    for run in runs:
+        calls = run.calls
+        for code, cost, outcome, sent in zip(calls.model, calls.cost, calls.outcome, calls.sent, strict=True):
+            model = calls.names.texts[code] or UNNAMED
+            if not math.isnan(cost):
+                priced.setdefault(model, []).append(cost)
+            elif outcome not in _FREE and (outcome in _REPLIES or not math.isnan(sent)):
+                unpriced[model] += 1
+    models = sorted({*priced, *unpriced})
+    by_model = {model: None if unpriced[model] else math.fsum(priced[model]) for model in models}
+    return {"by_model": by_model, "unpriced_calls": unpriced.total()}

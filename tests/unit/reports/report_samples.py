@@ -1,0 +1,191 @@
+"""Test records made by hand, in the shape of `reports.record`."""
+
+from copy import deepcopy
+
+METRICS = {
+    "latency.p50": 1.8412,
+    "latency.p90": 3.1,
+    "latency.p95": 4.683,
+    "latency.p99": 9.031,
+    "latency.mean": 2.1,
+    "latency.max": 9.4,
+    "ttft.p50": 0.2104,
+    "ttft.p95": 0.8399,
+    "ttft.p99": 1.2,
+    "success_rate": 0.96,
+    "throughput": 38.21,
+    "steady_throughput": 41.7,
+    "input_tokens.mean": 812.4,
+    "output_tokens.mean": 245.1,
+    "cost": 0.0824,
+    "cost_per_100": 0.0824,
+    "tasks": 100,
+    "calls": 104,
+    "attempts": 108,
+    "retries": 4,
+}
+
+
+def level(expression, verdict="pass", *, metric="latency.p99", observed=9.031, threshold=12.0, **more):
+    op = expression.split()[1]
+    line = {"expression": expression, "metric": metric, "observed": observed, "threshold": threshold, "op": op}
+    rest = {"verdict": verdict, "reason": "", "lower": None, "upper": None, "note": ""}
+    return {**line, **rest, **more}
+
+
+def record(**changed):
+    """A live test that passed, with `changed` in it."""
+    plain = {
+        "nodeid": "tests/test_summary.py::test_summarise[gpt-6-agent]",
+        "test": "tests/test_summary.py::test_summarise",
+        "param_model": None,
+        "model": "gpt-6-agent",
+        "gateway": {"kind": "live", "base_url": "https://gateway.example.com/v1"},
+        "clock": "real",
+        "plan": {"tasks": 100, "concurrency": 50, "repeat": 1, "warmup": 0, "rate": None, "duration": None},
+        "verdict": "pass",
+        "reasons": [],
+        "sla": [],
+        "metrics": METRICS,
+        "bounds": {},
+        "confidence": 0.95,
+        "runs": [{"index": 0, "metrics": METRICS}],
+        "errors": {},
+        "failures": [],
+        "notes": [],
+        "simulated": None,
+        "in_flight_max": 50,
+        "audit": None,
+        "rows": None,
+        "spent": {"by_model": {"gpt-6-agent": 0.0824}, "unpriced_calls": 0},
+    }
+    return deepcopy({**plain, **changed})
+
+
+def metrics(**changed):
+    """The metrics of `METRICS` with some changed: `__` stands for a dot."""
+    return {**METRICS, **{name.replace("__", "."): value for name, value in changed.items()}}
+
+
+PASSED = record(
+    plan={"tasks": 500, "concurrency": 50, "repeat": 1, "warmup": 5},
+    metrics=metrics(tasks=500, calls=504, success_rate=0.998, cost=0.412),
+    bounds={"latency.p50": 1.93, "latency.p95": 5.4, "latency.p99": 11.21, "ttft.p50": 0.2309, "ttft.p95": 0.91},
+    sla=[
+        level("p99 < 12s", lower=7.9, upper=11.21),
+        level("success_rate >= 99%", metric="success_rate", observed=0.998, threshold=0.99, lower=0.9905, upper=1.0),
+        level("cost_per_100 <= $0.10", metric="cost_per_100", observed=0.0824, threshold=0.1),
+    ],
+    failures=[{"kind": "task", "outcome": "failed", "count": 1, "example": "AssertionError: assert 0.2 > 0.5"}],
+)
+
+FAILED = record(
+    nodeid="tests/integration/features/test_customer_support_answers.py::TestAnswers::"
+    "test_answers_in_time[kimi-k2.5-swarm-long-conversation]",
+    verdict="fail",
+    plan={"tasks": 20, "concurrency": 100, "repeat": 3, "stages": None},
+    in_flight_max=20,
+    gateway={"kind": "replay", "base_url": "https://gateway.example.com/v1"},
+    clock="virtual",
+    model="kimi-k2.5-swarm",
+    metrics=metrics(tasks=60, calls=66, success_rate=0.9, ttft__p50=None),
+    sla=[
+        level(
+            "p99 < 9s",
+            "fail",
+            threshold=9.0,
+            observed=9.001,
+            lower=7.9,
+            reason="9.001s is not below 9s",
+            note="60 tasks cannot prove a p99 (299 needed)",
+        ),
+        level("ttft[plan the whole answer before it is written].p95 <= 800ms", metric="ttft.p95", observed=0.6),
+        level(
+            "errors.rate_limited == 0",
+            "fail",
+            metric="errors.rate_limited",
+            observed=9,
+            threshold=0.0,
+            reason="9 is not equal to 0",
+        ),
+    ],
+    reasons=["9.001s is not below 9s", "9 is not equal to 0", "6 of 60 tasks did not pass, and no line allows it"],
+    runs=[
+        {"index": 0, "metrics": metrics()},
+        {"index": 1, "metrics": metrics(latency__p99=11.31, success_rate=0.85)},
+        {"index": 2, "metrics": metrics(throughput=None)},
+    ],
+    failures=[
+        {"kind": "call", "outcome": "incomplete", "count": 1, "example": "finish_reason length after 512 tokens"},
+        {
+            "kind": "call",
+            "outcome": "rate_limited",
+            "count": 9,
+            "example": "429 rate_limit_exceeded: Rate limit reached "
+            "for requests per minute,\nplease try again in 1.2s. Visit the console to raise it.",
+        },
+        {"kind": "task", "outcome": "failed", "count": 6, "example": "CallFailed: rate_limited: 429"},
+    ],
+    notes=["the cassette was recorded with 50 in flight, so that waiting in its queues is not what it would be here"],
+)
+
+INVALID = record(
+    nodeid="tests/test_prices.py::test_cost",
+    verdict="invalid",
+    plan={"tasks": None, "concurrency": 200, "rate": "40/s", "duration": 30.0, "limit": ["40/s burst 50"]},
+    in_flight_max=87,
+    metrics=metrics(cost=None, cost_per_100=None, ttft__p50=None, tasks=1204, calls=1204, retries=0),
+    sla=[
+        level(
+            "cost_per_100 <= $0.10",
+            "invalid",
+            metric="cost_per_100",
+            observed=None,
+            threshold=0.1,
+            reason="the cost of 1,204 calls is unknown: add the price of house-model to [tool.pytest_swarm.prices]",
+        ),
+        level("p99 < 12s"),
+    ],
+    notes=["no price is known for house-model (1,204 calls)"],
+)
+
+SIMULATED = record(
+    nodeid="tests/test_summary.py::test_summarise[kimi-k2.5-swarm]",
+    model="kimi-k2.5-swarm",
+    gateway={"kind": "simulated", "base_url": None},
+    clock="virtual",
+    simulated="simulated gateway, virtual time",
+    sla=[level("p99 < 12s", note="100 tasks cannot prove a p99 (299 needed)")],
+)
+
+SKIPPED = record(
+    nodeid="tests/test_summary.py::test_other",
+    verdict="skipped",
+    metrics={},
+    runs=[],
+    in_flight_max=0,
+    reasons=["all 100 tasks were skipped: needs a key"],
+)
+
+
+def model(name, **changed):
+    return record(nodeid=f"tests/test_summary.py::test_summarise[{name}]", model=name, param_model=name, **changed)
+
+
+COMPARED = [
+    model("gpt-6-agent", metrics=metrics(latency__p50=1.833, ttft__p50=None)),
+    model(
+        "kimi-k2.5-swarm",
+        metrics=metrics(
+            latency__p50=2.315,
+            latency__p95=5.23,
+            latency__p99=None,
+            ttft__p50=None,
+            success_rate=0.94,
+            steady_throughput=38.7,
+            throughput=38.2,
+            output_tokens__mean=198.0,
+            cost_per_100=0.0412,
+        ),
+    ),
+]
