@@ -36,6 +36,13 @@ class LlamaServer:
         """What a client is pointed at."""
         return f"http://127.0.0.1:{self.port}/v1"
 
+    def counters(self) -> dict[str, float]:
+        """What the engine itself has counted since its start, `prompt_tokens_total` for example."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as reply:
+            lines = reply.read().decode().splitlines()
+        pairs = (line.split() for line in lines if not line.startswith("#"))
+        return {name.removeprefix("llamacpp:"): float(value) for name, value in pairs}
+
 
 @contextlib.contextmanager
 def llama_server(model: Path, *, slots: int = 4, ready_within: float = 30.0) -> Iterator[LlamaServer]:
@@ -71,6 +78,7 @@ def main(model: str, slots: int) -> None:
     parameters.n_gpu_layers = 0
     parameters.cpuparams.n_threads = THREADS
     parameters.use_jinja = True
+    parameters.endpoint_metrics = True
     parameters.offline = True
     parameters.verbosity = 1
     server = xllamacpp.Server(parameters)
