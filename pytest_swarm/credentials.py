@@ -109,8 +109,8 @@ def parse_host(value: object, what: str) -> str:
     text = value.strip().lower() if isinstance(value, str) else ""
     if _HOST.fullmatch(text):
         return text
-    if "@" in text:
-        raise SettingError(f"{what}: the value holds a user name or password (not shown); write the host's name alone")
+    if any(mark in text for mark in "@?#"):
+        raise SettingError(f"{what}: the value (not shown) is more than a host; write its name alone")
     inner = re.fullmatch(r"(?:[a-z]+://)?([a-z0-9_.-]+)(?::[0-9]*)?(?:/.*)?", text)
     hint = f"; did you mean {inner[1]!r}?" if inner else ""
     raise SettingError(f"{what}: {shown(value)} is not a host; write its name alone, such as 'api.example.com'{hint}")

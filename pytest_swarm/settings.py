@@ -203,19 +203,20 @@ def _parse(option: Option, value: Any, what: str, base: Path) -> Any:
     if option.kind == "list":
         return tuple(option.parse(item, what) for item in value)
     parsed = option.parse(value, what)
-    return parsed if option.kind == "value" else _path(option, base / parsed, what)
+    return parsed if option.kind == "value" else _path(option, parsed, base, what)
 
 
-def _path(option: Option, path: Path, what: str) -> Path:
+def _path(option: Option, written: str, base: Path, what: str) -> Path:
+    path = base / written
     try:
         folder, exists = path.is_dir(), path.exists()
     except OSError as error:
-        raise SettingError(f"{what}: {shown(str(path))} cannot be used ({error.strerror}); name another path") from None
+        raise SettingError(f"{what}: {shown(written)} cannot be used ({error.strerror}); name another path") from None
     if option.kind == "folder":
         if exists and not folder:
-            raise SettingError(f"{what}: {shown(str(path))} is a file; name a directory")
+            raise SettingError(f"{what}: {shown(written)} is a file; name a directory")
     elif folder:
-        raise SettingError(f"{what}: {shown(str(path))} is a directory; name a file")
+        raise SettingError(f"{what}: {shown(written)} is a directory; name a file")
     elif option.kind == "input" and not exists:
-        raise SettingError(f"{what}: {shown(str(path))} does not exist; name a file that does")
+        raise SettingError(f"{what}: {shown(written)} does not exist; name a file that does")
     return path

@@ -151,7 +151,7 @@ def parse_money(value: object, what: str) -> float:
 
 def parse_speed(value: object, what: str) -> float | Literal["virtual", "real"]:
     """``virtual``, ``real``, or how many times faster than recorded."""
-    if value in {"virtual", "real"}:
+    if isinstance(value, str) and value in {"virtual", "real"}:
         return "virtual" if value == "virtual" else "real"
     found = _quantity(value)
     if found is None or found[1] or not _positive(found[0]):
