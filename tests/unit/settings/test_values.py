@@ -91,6 +91,12 @@ def test_rates(text: str, rate: float) -> None:
     assert parse_rate(text, "x") == rate
 
 
+@pytest.mark.parametrize("value", [10**400, "1__0s", "_1"])
+def test_a_number_too_large_or_badly_grouped_is_no_duration(value: object) -> None:
+    with pytest.raises(SettingError, match="duration"):
+        parse_duration(value, "x")
+
+
 @given(number=POSITIVE)
 def test_a_rate_per_minute_is_a_sixtieth_of_one_per_second(number: float) -> None:
     assert parse_rate(f"{number!r}/s", "x") == number
