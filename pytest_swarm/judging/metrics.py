@@ -24,7 +24,7 @@ from pytest_swarm.judging.observation import NoData, Observation, observed, summ
 from pytest_swarm.judging.sla import TaskBound, parse_metric
 from pytest_swarm.judging.tasks import MeasuredTasks
 
-__all__ = ["Observation", "RunMetrics", "SwarmMetrics", "names"]
+__all__ = ["Observation", "RunMetrics", "SwarmMetrics", "table_metrics"]
 
 _TABLE: Final = (
     *(Metric(name, None, statistic) for name in DISTRIBUTIONS for statistic in TABLE_STATISTICS),
@@ -33,7 +33,7 @@ _TABLE: Final = (
 )
 
 
-def names(runs: Iterable[RunResult]) -> list[Metric]:
+def table_metrics(runs: Iterable[RunResult]) -> list[Metric]:
     """What a table of these runs tells: always the same metrics, then those of the test's own numbers and checks."""
     runs = list(runs)
     numbers = sorted({name for run in runs for name in run.numbers})
@@ -72,7 +72,7 @@ class RunMetrics:
 
     def table(self) -> dict[str, float | None]:
         """All scalars and the usual statistics of all distributions, by their SLA names."""
-        return {str(metric): self.observe(metric).value for metric in names([self.run])}
+        return {str(metric): self.observe(metric).value for metric in table_metrics([self.run])}
 
     def samples(self, metric: Metric) -> array[float]:
         """The sorted values of a distribution; empty for every other metric."""
@@ -192,7 +192,7 @@ class SwarmMetrics:
 
     def table(self) -> dict[str, float | None]:
         """All scalars and the usual statistics of all distributions, by their SLA names."""
-        return {str(metric): self.observe(metric).value for metric in names(run.run for run in self.runs)}
+        return {str(metric): self.observe(metric).value for metric in table_metrics(run.run for run in self.runs)}
 
     def size(self, metric: Metric) -> int:
         """How many values of a distribution there are in all runs."""

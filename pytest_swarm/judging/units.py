@@ -71,7 +71,9 @@ def parse_value(text: str, what: str, dimension: Dimension) -> tuple[float, str,
     if (dollar and (unit == "$" or unit not in ("", *_LARGE))) or (dollar and "$" not in fitting):
         raise SettingError(f"{text.strip()!r} does not fit {what}, which is {_CALLED[dimension]}")
     if unit and unit not in fitting:
-        raise SettingError(f"{text.strip()!r} does not fit {what}, which is {_CALLED[dimension]}{_case(unit, number)}")
+        raise SettingError(
+            f"{text.strip()!r} does not fit {what}, which is {_CALLED[dimension]}{_case(unit, number, dimension)}"
+        )
     # In decimals, since 90% is to be 0.9, which 90 * 0.01 is not.
     value = float(Decimal(number) * _EVERY.get(unit, Decimal(1)))
     _check_range(value, text.strip(), what, dimension, unit)
@@ -85,13 +87,12 @@ def _allowed_units(dimension: Dimension, unit: str, number: str) -> str:
     return f"allowed are {', '.join(_FITTING[dimension])}{nearest(unit, _FITTING[dimension])}"
 
 
-def _case(unit: str, number: str) -> str:
+def _case(unit: str, number: str, dimension: Dimension) -> str:
     """`m` and `M` are taken for one another."""
-    if unit == "M":
-        return f"; M is millions and m is minutes: did you mean '{number}m'?"
-    if unit == "m":
-        return f"; m is minutes and M is millions: did you mean '{number}M'?"
-    return ""
+    other = unit.swapcase()
+    if unit not in ("m", "M") or other not in _FITTING[dimension]:
+        return ""
+    return f"; m is minutes and M is millions: did you mean '{number}{other}'?"
 
 
 def _check_range(value: float, text: str, what: str, dimension: Dimension, unit: str) -> None:

@@ -48,7 +48,7 @@ class SlaLine:
     upper: float | None
     """What the true figure is not above, with the confidence of the judgement."""
     note: str = ""
-    """What the samples cannot prove, if they are too few; not in the JSON report."""
+    """What the samples cannot prove, if they are too few."""
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of the JSON report."""
@@ -62,6 +62,7 @@ class SlaLine:
             "reason": self.reason,
             "lower": self.lower,
             "upper": self.upper,
+            "note": self.note,
         }
 
 
@@ -146,10 +147,11 @@ def _unproven(
     if percentile is None or bound is not None or expression.op in ("==", "!="):
         return ""
     side = percentile if upwards else 100 - percentile
+    claim = f"{_sample(metric)} can{{}} prove a {metric.statistic}"
     if side >= 100:
-        return f"no number of {_sample(metric)} can prove a {metric.statistic}"
+        return f"no number of {claim.format('')}"
     needed = samples_needed(side, confidence)
-    return f"{metrics.size(metric)} {_sample(metric)} cannot prove a {metric.statistic} ({needed} needed at {confidence * 100:g} %)"
+    return f"{metrics.size(metric)} {claim.format('not')} ({needed} needed at {confidence * 100:g} %)"
 
 
 def _sample(metric: Metric) -> str:
