@@ -43,8 +43,8 @@ import asyncio
 import pytest
 
 @pytest.mark.swarm(tasks=10, concurrency=10)
-async def test_slow(gateway):
-    async for piece in gateway.stream("go", delay_us=100_000, gap_us=5_000, chunks=20):
+async def test_slow(gateway, agent):
+    async for piece in gateway.stream("go", delay_us=100_000 + 10_700 * agent.index, gap_us=5_000, chunks=20):
         await asyncio.sleep(0.02)
 """
 SLOW_BODY_GAP = 0.005
