@@ -34,6 +34,14 @@ _MARKUP: Final[Mapping[str, Mapping[str, bool]]] = {
     "interrupted": _BAD,
 }
 _MARK: Final = {"pass": "pass", "fail": "FAIL", "invalid": "INVALID"}
+_WORST: Final = {
+    "latency.p50": "p50",
+    "latency.p95": "p95",
+    "latency.p99": "p99",
+    "success_rate": "success",
+    "throughput": "throughput",
+}
+"""Of what the worst run is told."""
 _MARKS: Final = 7
 """Columns of the mark before a service level."""
 _INDENT: Final = " " * (_MARKS + len(GAP))
@@ -45,7 +53,7 @@ def block_lines(record: Record, width: int) -> Iterator[Line]:
     """The lines of one test record, none of them wider than `width`."""
     body = width - BODY
     yield _name(record, width)
-    if record["metrics"]:
+    if record["metrics"] and record["verdict"] != "skipped":
         yield from labelled("plan", flow(_plan(record), body))
         yield from _source(record, body)
         yield from _figures(record, body)
@@ -159,16 +167,11 @@ def _worst_run(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(runs) < 2:
         return []
     items = []
-    for text, metric, worst in (
-        ("p50", "latency.p50", max),
-        ("p95", "latency.p95", max),
-        ("p99", "latency.p99", max),
-        ("success", "success_rate", min),
-        ("throughput", "throughput", min),
-    ):
-        known = [run["metrics"][metric] for run in runs if run["metrics"].get(metric) is not None]
+    for name, text in _WORST.items():
+        known = [run["metrics"][name] for run in runs if run["metrics"].get(name) is not None]
         if known:
-            items.append(f"{text} {figure(metric, worst(known))}")
+            worst = min if parse_metric(name).higher_is_better else max
+            items.append(f"{text} {figure(name, worst(known))}")
     return items
 
 
@@ -189,7 +192,9 @@ def _levels(record: Record, width: int) -> Iterator[Line]:
     rows = table(list(zip(marks, levels, observed, bounds, strict=True)), "<<><")
     for position, (line, row) in enumerate(zip(lines, rows, strict=True)):
         yield from labelled("" if position else "sla", [row], _MARKUP[line["verdict"]])
-        for remark in (line["reason"], line["note"]):
+        # A failure's reason is that the figure beside it is what it is.
+        reason = line["reason"].removeprefix(f"{line['expression']}: ") if line["verdict"] == "invalid" else ""
+        for remark in (reason, line["note"]):
             yield from labelled("", [_INDENT + part for part in wrapped(remark, width - len(_INDENT))])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from typing import Final
 
 from pytest_swarm.judging.catalogue import Dimension
@@ -135,8 +136,5 @@ def ellipsis_middle(text: str, width: int) -> str:
 
 
 def _head(text: str, width: int) -> str:
-    for position, character in enumerate(text):
-        width -= _cell(character)
-        if width < 0:
-            return text[:position]
-    return text
+    taken = accumulate(map(_cell, text))
+    return text[: sum(columns <= width for columns in taken)]

@@ -164,7 +164,8 @@ def _test(record: Record) -> Iterator[bytes]:
         # The worker that ran the test may have died and taken its files along.
         notes.append("the rows of tasks and calls are lost")
         rows = None
-    yield from _members({**{key: record[key] for key in _TEST_KEYS}, "notes": notes})
+    levels = [{key: value for key, value in line.items() if key != "note"} for line in record["sla"]]
+    yield from _members({**{key: record[key] for key in _TEST_KEYS}, "sla": levels, "notes": notes})
     yield b'"tasks": ['
     yield from _array(read_encoded(rows, "task") if rows else ())
     yield b'],\n"calls": ['

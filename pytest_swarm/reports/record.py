@@ -7,20 +7,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pytest_swarm.columns import Failure, RunResult, SwarmResult
 from pytest_swarm.judging.metrics import SwarmMetrics
 from pytest_swarm.judging.prices import NOT_BILLED
 from pytest_swarm.judging.sla import parse_metric
+from pytest_swarm.judging.verdict import Judgement
 from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES
 from pytest_swarm.redaction import redact_text
 
-__all__ = ["Judged", "test_record"]
+__all__ = ["test_record"]
 
 BOUNDED: Final = tuple(f"{name}.{percentile}" for name in ("latency", "ttft") for percentile in ("p50", "p95", "p99"))
 """Percentiles whose upper bounds are told beside them."""
-CONFIDENCE: Final = 0.95
 EXAMPLE_LENGTH: Final = 500
 UNNAMED: Final = "(unnamed)"
 """Where the cost of calls goes that named no model."""
@@ -29,46 +29,20 @@ _FREE: Final = frozenset(map(CALL_OUTCOMES.index, (*NOT_BILLED, "other")))
 _REPLIES: Final = frozenset(map(CALL_OUTCOMES.index, REPLY_OUTCOMES))
 
 
-class Judged(Protocol):
-    """What is read of `judging.verdict.Judgement`."""
-
-    @property
-    def verdict(self) -> str:
-        """`pass`, `fail`, `invalid`, `skipped` or `interrupted`."""
-
-    @property
-    def reasons(self) -> Sequence[str]:
-        """Why the verdict is no pass."""
-
-    @property
-    def lines(self) -> Sequence[JudgedLine]:
-        """The service levels."""
-
-
-class JudgedLine(Protocol):
-    """One judged service level."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data: expression, metric, observed, threshold, op, verdict, reason, lower, upper, note."""
-
-
 def test_record(
     result: SwarmResult,
-    judgement: Judged,
+    judgement: Judgement,
     *,
     test: str,
     param_model: str | None = None,
     simulated: str | None = None,
-    metrics: SwarmMetrics | None = None,
-    confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
     """The record of one test, as plain data.
 
     `test` is the node id without parameters, `param_model` the model when the test is parametrised by it. `simulated`
-    says that no model was called, and is made up from the result when its gateway is the simulated one. `metrics` are
-    the result's, when somebody has them already.
+    says by whom no model was called; it is made up when the result's own gateway is the simulated one.
     """
-    metrics = metrics or SwarmMetrics(result)
+    metrics = judgement.metrics
     if simulated is None and result.gateway_kind == "simulated":
         simulated = f"simulated gateway, {result.clock} time"
     table = metrics.table()
@@ -85,10 +59,10 @@ def test_record(
         "in_flight_max": max((run.in_flight_max for run in result.runs), default=0),
         "verdict": judgement.verdict,
         "reasons": list(judgement.reasons),
-        "sla": [line.to_dict() for line in judgement.lines],
+        "sla": [{**line.to_dict(), "note": line.note} for line in judgement.lines],
         "metrics": table,
-        "bounds": {name: metrics.bounds(parse_metric(name), confidence)[1] for name in BOUNDED},
-        "confidence": confidence,
+        "bounds": {name: metrics.bounds(parse_metric(name), judgement.confidence)[1] for name in BOUNDED},
+        "confidence": judgement.confidence,
         "runs": _runs(metrics),
         "errors": {
             name.removeprefix("errors."): int(many)
@@ -97,7 +71,7 @@ def test_record(
         },
         "failures": _failures(result.runs),
         "notes": [*result.notes, *_why_unpriced(metrics, judgement)],
-        "audit": _worst_audit(run.audit for run in result.runs if run.audit is not None),
+        "audit": _worst_audit([run.audit for run in result.runs if run.audit is not None]),
         "spent": _spent(result.runs),
         "rows": result.rows,
     }
@@ -125,20 +99,20 @@ def _failure(kind: str, outcome: str, first: Failure) -> dict[str, Any]:
     return {"kind": kind, "outcome": outcome, "count": 0, "example": redact_text(first.example)[:EXAMPLE_LENGTH]}
 
 
-def _why_unpriced(metrics: SwarmMetrics, judgement: Judged) -> list[str]:
+def _why_unpriced(metrics: SwarmMetrics, judgement: Judgement) -> list[str]:
     """Why the cost is unknown, unless a service level says so already."""
     cost, calls = metrics.observe("cost"), metrics.observe("calls")
     told = any(cost.reason in reason for reason in judgement.reasons)
     return [] if cost.value is not None or not calls.value or told else [f"the cost is unknown: {cost.reason}"]
 
 
-def _worst_audit(audits: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _worst_audit(audits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The largest of every figure over the runs: what is audited is a distortion, and the larger the worse."""
     worst: dict[str, Any] = {}
-    for audit in audits:
-        for name, value in audit.items():
-            before = worst.get(name)
-            worst[name] = max(before, value) if isinstance(before, int | float) and value is not None else value
+    for name in dict.fromkeys(name for audit in audits for name in audit):
+        known = [audit[name] for audit in audits if audit.get(name) is not None]
+        figures = all(isinstance(value, int | float) for value in known)
+        worst[name] = max(known, default=None) if figures else known[-1]
     return worst or None
 
 

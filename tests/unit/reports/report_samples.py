@@ -27,10 +27,14 @@ METRICS = {
 
 
 def level(expression, verdict="pass", *, metric="latency.p99", observed=9.031, threshold=12.0, **more):
-    op = expression.split()[1]
+    op = expression.split()[-2]
     line = {"expression": expression, "metric": metric, "observed": observed, "threshold": threshold, "op": op}
     rest = {"verdict": verdict, "reason": "", "lower": None, "upper": None, "note": ""}
     return {**line, **rest, **more}
+
+
+def run(index, figures):
+    return {"index": index, "metrics": figures, "interrupted": None, "audit": None}
 
 
 def record(**changed):
@@ -49,7 +53,7 @@ def record(**changed):
         "metrics": METRICS,
         "bounds": {},
         "confidence": 0.95,
-        "runs": [{"index": 0, "metrics": METRICS}],
+        "runs": [run(0, METRICS)],
         "errors": {},
         "failures": [],
         "notes": [],
@@ -72,7 +76,7 @@ PASSED = record(
     metrics=metrics(tasks=500, calls=504, success_rate=0.998, cost=0.412),
     bounds={"latency.p50": 1.93, "latency.p95": 5.4, "latency.p99": 11.21, "ttft.p50": 0.2309, "ttft.p95": 0.91},
     sla=[
-        level("p99 < 12s", lower=7.9, upper=11.21),
+        level("latency.p99 < 12s", lower=7.9, upper=11.21),
         level("success_rate >= 99%", metric="success_rate", observed=0.998, threshold=0.99, lower=0.9905, upper=1.0),
         level("cost_per_100 <= $0.10", metric="cost_per_100", observed=0.0824, threshold=0.1),
     ],
@@ -91,13 +95,13 @@ FAILED = record(
     metrics=metrics(tasks=60, calls=66, success_rate=0.9, ttft__p50=None),
     sla=[
         level(
-            "p99 < 9s",
+            "latency.p99 < 9s",
             "fail",
             threshold=9.0,
             observed=9.001,
             lower=7.9,
-            reason="9.001s is not below 9s",
-            note="60 tasks cannot prove a p99 (299 needed)",
+            reason="latency.p99 < 9s: it is 9.001s",
+            note="60 tasks cannot prove a p99 (299 needed at 95 %)",
         ),
         level("ttft[plan the whole answer before it is written].p95 <= 800ms", metric="ttft.p95", observed=0.6),
         level(
@@ -106,14 +110,18 @@ FAILED = record(
             metric="errors.rate_limited",
             observed=9,
             threshold=0.0,
-            reason="9 is not equal to 0",
+            reason="errors.rate_limited == 0: it is 9",
         ),
     ],
-    reasons=["9.001s is not below 9s", "9 is not equal to 0", "6 of 60 tasks did not pass, and no line allows it"],
+    reasons=[
+        "latency.p99 < 9s: it is 9.001s",
+        "errors.rate_limited == 0: it is 9",
+        "6 of 60 tasks did not pass (6 failed), and no line on success_rate allows that",
+    ],
     runs=[
-        {"index": 0, "metrics": metrics()},
-        {"index": 1, "metrics": metrics(latency__p99=11.31, success_rate=0.85)},
-        {"index": 2, "metrics": metrics(throughput=None)},
+        run(0, metrics()),
+        run(1, metrics(latency__p99=11.31, success_rate=0.85)),
+        run(2, metrics(throughput=None)),
     ],
     failures=[
         {"kind": "call", "outcome": "incomplete", "count": 1, "example": "finish_reason length after 512 tokens"},
@@ -142,11 +150,12 @@ INVALID = record(
             metric="cost_per_100",
             observed=None,
             threshold=0.1,
-            reason="the cost of 1,204 calls is unknown: add the price of house-model to [tool.pytest_swarm.prices]",
+            reason="cost_per_100 <= $0.10: no price for model 'house-model' (1204 calls): "
+            'add [tool.pytest_swarm.prices."house-model"]',
         ),
-        level("p99 < 12s"),
+        level("latency.p99 < 12s"),
     ],
-    notes=["no price is known for house-model (1,204 calls)"],
+    notes=["the gateway closed 12 idle connections; these calls were sent again"],
 )
 
 SIMULATED = record(
@@ -155,13 +164,13 @@ SIMULATED = record(
     gateway={"kind": "simulated", "base_url": None},
     clock="virtual",
     simulated="simulated gateway, virtual time",
-    sla=[level("p99 < 12s", note="100 tasks cannot prove a p99 (299 needed)")],
+    sla=[level("latency.p99 < 12s", note="100 tasks cannot prove a p99 (299 needed at 95 %)")],
 )
 
 SKIPPED = record(
     nodeid="tests/test_summary.py::test_other",
     verdict="skipped",
-    metrics={},
+    metrics=dict.fromkeys(METRICS),
     runs=[],
     in_flight_max=0,
     reasons=["all 100 tasks were skipped: needs a key"],

@@ -64,8 +64,8 @@ def test_numbers_keep_their_full_precision():
 
 
 def test_not_finite_numbers_are_null_at_any_depth():
-    assert encode({"a": [math.nan, (math.inf, 1.5)], "b": {"c": -math.inf}}) == (
-        '{"a": [null, [null, 1.5]], "b": {"c": null}}'
+    assert encode({"a": [math.nan, (math.inf, 1.5)], "b": {"c": -math.inf, "d": "x"}}) == (
+        '{"a": [null, [null, 1.5]], "b": {"c": null, "d": "x"}}'
     )
 
 

@@ -133,13 +133,16 @@ def test_a_bound_is_told_on_the_side_the_service_level_asks_for():
     assert "p99 > 1s    9.03s   >= 7.90s at 95 %" in text
 
 
-def test_a_reason_that_stands_beside_its_service_level_is_not_repeated():
-    assert written([samples.FAILED]).text.count("9.001s is not below 9s") == 1
+def test_what_stands_beside_a_service_level_is_not_said_again():
+    text = written([samples.FAILED, samples.INVALID]).text
+    assert "it is 9.001s" not in text
+    assert text.count("no price for model 'house-model'") == 1
+    assert "  why       6 of 60 tasks did not pass (6 failed)" in text
 
 
 def test_unknown_figures_are_called_unknown():
-    text = written([samples.record(metrics={})]).text
-    assert "latency" not in text
+    for empty in (samples.record(metrics={}), samples.SKIPPED):
+        assert "latency" not in written([empty]).text
     text = written([samples.record(metrics=dict.fromkeys(samples.METRICS))]).text
     assert "p50 unknown   p95 unknown   p99 unknown" in text
     assert "unknown of unknown tasks   throughput unknown" in text

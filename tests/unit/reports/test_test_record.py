@@ -1,0 +1,204 @@
+"""The record of a test: what a swarm measured and how it was judged, as plain data."""
+
+import json
+from array import array
+
+import pytest
+
+from pytest_swarm.columns import Failure, RunResult, SwarmResult
+from pytest_swarm.judging.sla import parse
+from pytest_swarm.judging.verdict import judge
+from pytest_swarm.records import Attempt, Call, Task
+from pytest_swarm.reports import record as module
+
+PLAN = {"tasks": 4, "concurrency": 2, "repeat": 1}
+
+
+def run(index=0, latencies=(1.0, 2.0, 3.0, 4.0), **call):
+    """A run of tasks with these latencies, one call each."""
+    made = RunResult(index, in_flight_max=2 + index)
+    for number, latency in enumerate(latencies):
+        fields = {"model": "gpt-6", "outcome": "ok", "status": 200, "cost": 0.25, "sent": 0.0, "latency": latency}
+        one = Call(number, index, attempts=[Attempt(0.0, latency, 200, "ok")], **{**fields, **call})
+        made.calls.append(one)
+        made.tasks.append(Task(number, index, False, "passed", 0.0, 0.0, latency), [one])
+    return made
+
+
+def result(*runs, **changed):
+    fields = {
+        "nodeid": "tests/test_a.py::test_b[gpt-6]",
+        "model": "gpt-6",
+        "gateway_kind": "live",
+        "base_url": "https://gateway.example.com/v1",
+        "clock": "real",
+        "plan": PLAN,
+    }
+    return SwarmResult(**{**fields, **changed}, runs=list(runs or [run()]))
+
+
+def record(swarm, *lines, **more):
+    judgement = judge(swarm, [parse(line) for line in lines], confidence=more.pop("confidence", 0.95))
+    return module.test_record(swarm, judgement, test="tests/test_a.py::test_b", **more)
+
+
+def plain(value):
+    if isinstance(value, dict):
+        return all(type(key) is str and plain(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(map(plain, value))
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def test_a_record_is_plain_data_without_nan():
+    made = record(result(run(), run(1)), "p50 < 3s", "ttft.p95 < 1s", "success_rate >= 90%", param_model="gpt-6")
+    assert plain(made)
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+
+
+def test_a_record_says_what_ran_and_what_came_of_it():
+    made = record(result(rows="rows.jsonl", notes=["a note"]), "p50 < 2s", param_model="gpt-6")
+    assert made["nodeid"] == "tests/test_a.py::test_b[gpt-6]"
+    assert made["test"] == "tests/test_a.py::test_b"
+    assert (made["model"], made["param_model"]) == ("gpt-6", "gpt-6")
+    assert made["gateway"] == {"kind": "live", "base_url": "https://gateway.example.com/v1"}
+    assert (made["clock"], made["simulated"], made["plan"], made["rows"]) == ("real", None, PLAN, "rows.jsonl")
+    assert (made["verdict"], made["reasons"]) == ("fail", ["latency.p50 < 2s: it is 2.5s"])
+    assert (made["metrics"]["latency.p50"], made["metrics"]["cost"]) == (2.5, 1.0)
+    assert (made["in_flight_max"], made["notes"], made["audit"]) == (2, ["a note"], None)
+
+
+def test_service_levels_keep_what_cannot_be_proven():
+    [line] = record(result(), "p99 < 12s")["sla"]
+    assert line["verdict"] == "pass"
+    assert line["note"] == "4 tasks cannot prove a p99 (299 needed at 95 %)"
+
+
+def test_bounds_are_those_of_the_judgement():
+    made = record(result(), confidence=0.5)
+    assert made["confidence"] == 0.5
+    assert made["bounds"]["latency.p50"] == 3.0
+    assert made["bounds"]["latency.p99"] is None
+    assert made["bounds"]["ttft.p50"] is None
+
+
+def test_runs_have_their_own_metrics():
+    second = run(1, latencies=(5.0, 6.0))
+    second.interrupted = "the budget was spent"
+    runs = record(result(run(), second))["runs"]
+    assert [(entry["index"], entry["metrics"]["latency.p50"]) for entry in runs] == [(0, 2.5), (1, 5.5)]
+    assert [entry["interrupted"] for entry in runs] == [None, "the budget was spent"]
+
+
+def test_failures_are_counted_over_all_runs_with_the_first_example():
+    first, second = run(), run(1)
+    first.call_failures = {"rate_limited": Failure(2, "429 first")}
+    second.call_failures = {"rate_limited": Failure(3, "429 second"), "refusal": Failure(1, "no")}
+    second.task_failures = {"failed": Failure(1, "AssertionError")}
+    assert record(result(first, second))["failures"] == [
+        {"kind": "call", "outcome": "rate_limited", "count": 5, "example": "429 first"},
+        {"kind": "task", "outcome": "failed", "count": 1, "example": "AssertionError"},
+        {"kind": "call", "outcome": "refusal", "count": 1, "example": "no"},
+    ]
+
+
+def test_errors_count_the_calls_that_were_not_ok():
+    made = record(result(run(), run(1, outcome="rate_limited", status=429, cost=0.0)))
+    assert made["errors"] == {"rate_limited": 4}
+
+
+def test_secrets_do_not_get_into_a_record():
+    swarm = result(base_url="https://user:hunter22@gateway.example.com/v1")
+    swarm.runs[0].task_failures = {"failed": Failure(1, "asked with Bearer sk-abcdef1234567890 " + "x" * 1000)}
+    made = record(swarm)
+    assert "hunter22" not in json.dumps(made)
+    assert "sk-abcdef" not in json.dumps(made)
+    assert len(made["failures"][0]["example"]) == 500
+
+
+@pytest.mark.parametrize(
+    ("fields", "simulated"),
+    [
+        ({"gateway_kind": "simulated", "clock": "virtual", "base_url": None}, "simulated gateway, virtual time"),
+        ({"gateway_kind": "replay", "clock": "virtual"}, None),
+        ({}, None),
+    ],
+)
+def test_the_simulated_gateway_is_told_by_itself(fields, simulated):
+    assert record(result(**fields))["simulated"] == simulated
+
+
+def test_a_simulated_gateway_behind_an_address_is_told_by_the_caller():
+    assert record(result(), simulated="simulated gateway kimi, speed 10")["simulated"] == (
+        "simulated gateway kimi, speed 10"
+    )
+
+
+def test_what_was_spent_is_told_by_model_with_warm_up():
+    first = run()
+    first.calls.append(Call(None, 0, warmup=True, model="kimi", outcome="ok", status=200, cost=0.5))
+    first.calls.append(Call(None, 0, outcome="ok", status=200, cost=0.125))
+    assert record(result(first))["spent"] == {
+        "by_model": {"(unnamed)": 0.125, "gpt-6": 1.0, "kimi": 0.5},
+        "unpriced_calls": 0,
+    }
+
+
+def test_calls_that_may_have_been_billed_make_their_model_unpriced():
+    first = run()
+    for call in (
+        Call(0, 0, model="house", outcome="ok", status=200),
+        Call(0, 0, model="house", outcome="idle_timeout", sent=1.0),
+        Call(0, 0, model="house", outcome="cancelled"),
+        Call(0, 0, model="house", outcome="rate_limited", status=429, sent=1.0),
+        Call(0, 0, model="house", outcome="other", sent=1.0),
+        Call(0, 0, model="house", outcome="ok", status=200, cost=0.5),
+    ):
+        first.calls.append(call)
+    assert record(result(first))["spent"] == {"by_model": {"gpt-6": 1.0, "house": None}, "unpriced_calls": 2}
+
+
+def test_an_unknown_cost_says_why_in_a_note_but_not_twice():
+    unpriced = result(run(cost=None, input_tokens=1, output_tokens=1))
+    [note] = record(unpriced)["notes"]
+    assert note.startswith("the cost is unknown: no price for model 'gpt-6' (4 calls)")
+    made = record(unpriced, "cost < $1")
+    assert made["verdict"] == "invalid"
+    assert made["notes"] == []
+
+
+def test_no_calls_are_no_unknown_cost():
+    made = RunResult(0)
+    made.tasks.append(Task(0, 0, False, "passed", 0.0, 0.0, 1.0), [])
+    assert record(result(made))["notes"] == []
+
+
+def test_the_audit_is_the_worst_of_all_runs():
+    runs = [run(), run(1), run(2)]
+    runs[0].audit = {"loop_lag": 0.01, "share": 0.9, "text": "a"}
+    runs[1].audit = {"loop_lag": 0.03, "share": None, "text": "b", "new": None}
+    made = record(result(*runs))
+    assert made["audit"] == {"loop_lag": 0.03, "share": 0.9, "text": "b", "new": None}
+    assert [entry["audit"] for entry in made["runs"]] == [runs[0].audit, runs[1].audit, None]
+
+
+def test_a_swarm_that_was_skipped_has_a_record():
+    skipped = RunResult(0, task_failures={"skipped": Failure(1, "needs a key")})
+    skipped.tasks.append(Task(0, 0, False, "skipped", 0.0, 0.0, 0.0), [])
+    made = record(result(skipped))
+    assert (made["verdict"], made["reasons"]) == ("skipped", ["all 1 tasks were skipped: needs a key"])
+
+
+def test_a_swarm_that_never_ran_has_a_record():
+    swarm = result()
+    swarm.runs = []
+    made = record(swarm)
+    assert (made["verdict"], made["in_flight_max"], made["runs"]) == ("invalid", 0, [])
+
+
+def test_own_numbers_and_checks_are_among_the_metrics():
+    first = run()
+    first.numbers["score"] = array("d", [1.0, 2.0])
+    first.checks["grounded"] = [1, 2]
+    metrics = record(result(first))["metrics"]
+    assert (metrics["my.score.mean"], metrics["check.grounded"]) == (1.5, 0.5)
