@@ -61,7 +61,7 @@ PURE = ("judging", "reading")
 IMPURE = frozenset(
     (
         "asyncio",
-        "http",
+        "http.client",
         "pytest_swarm.clock",
         "selectors",
         "socket",
@@ -70,6 +70,7 @@ IMPURE = frozenset(
         "tempfile",
         "threading",
         "time",
+        "urllib.request",
     )
 )
 """What a room that does no I/O and knows neither clock nor event loop has no use for."""
