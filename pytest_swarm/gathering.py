@@ -46,6 +46,8 @@ class Gathering:
     def __init__(self, session: SwarmSession) -> None:
         self._session = session
         self._records: list[dict[str, Any]] = []
+        self._told: list[tuple[str, dict[str, bool]]] = []
+        """Lines under the summary."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -54,20 +56,15 @@ class Gathering:
         if record is not None:
             self._records.append(record)
 
-    def pytest_sessionstart(self) -> None:
+    def pytest_report_header(self) -> list[str]:
         """Name what an earlier session left behind."""
         left = self._session.rows.left_behind()
-        if left:
-            self._tell(f"swarm: an earlier run ended early; its finished calls are in {', '.join(map(str, left))}")
+        if not left:
+            return []
+        return [f"swarm: an earlier run ended early; its finished calls are in {', '.join(map(str, left))}"]
 
-    def _tell(self, line: str) -> None:
-        reporter = self._session.config.pluginmanager.getplugin("terminalreporter")
-        if reporter is not None:
-            reporter.write_line(line)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        """Tell the result, also of a test that was stopped half-way."""
+    def pytest_sessionfinish(self) -> None:
+        """Write the reports: here and not with the summary, which pytest leaves out after some exits."""
         unfinished = self._session.unfinished()
         for trial in unfinished:
             if trial.record is None:
@@ -75,23 +72,14 @@ class Gathering:
             trial.rows.close()
             assert trial.record is not None
             self._records.append(trial.record)
-        if not self._records:
-            return
-        from pytest_swarm.reports.terminal import write_summary
+        if self._records:
+            self._write_reports(interrupted=bool(unfinished))
 
-        write_summary(_Terminal(terminalreporter), self._records)
-        self._write_report(terminalreporter, interrupted=bool(unfinished))
-
-    def _write_report(self, terminalreporter: TerminalReporter, *, interrupted: bool) -> None:
-        path = self._session.settings.json
-        if path is None:
-            if interrupted:
-                terminalreporter.write_line(f"calls made so far: {self._records[-1]['rows']}")
-                return
-        else:
+    def _write_reports(self, *, interrupted: bool) -> None:
+        path, records = self._session.settings.json, self._records
+        if path is not None:
             from pytest_swarm.reports.json_file import cost_of, environment, exit_of, write_report
 
-            records = self._records
             try:
                 write_report(
                     path,
@@ -101,11 +89,24 @@ class Gathering:
                     cost=cost_of(records),
                 )
             except SettingError as error:
-                terminalreporter.write_line(f"swarm: {error}", red=True)
-                terminalreporter.write_line(f"the rows stay in {self._records[0]['rows']}")
+                self._told.append((f"swarm: {error}; the rows stay in {records[0]['rows']}", {"red": True}))
                 return
-            terminalreporter.write_line(f"JSON report: {path}")
-        self._session.rows.remove(record["rows"] for record in self._records)
+            self._told.append((f"JSON report: {path}", {}))
+        elif interrupted:
+            self._told.append((f"finished calls: {records[-1]['rows']}", {}))
+            return
+        self._session.rows.remove(record["rows"] for record in records)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Tell the result, also of a test that was stopped half-way."""
+        if not self._records:
+            return
+        from pytest_swarm.reports.terminal import write_summary
+
+        write_summary(_Terminal(terminalreporter), self._records)
+        for line, markup in self._told:
+            terminalreporter.write_line(line, **markup)
 
 
 class _Terminal:

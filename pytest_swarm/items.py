@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from pytest_swarm.settings import Settings
     from pytest_swarm.trial import Demands
 
-__all__ = ["MARKERS", "demands_of", "is_ours", "own_fixture", "refusal", "shared_fixtures", "wants_event_loop"]
+__all__ = [
+    "MARKERS",
+    "demands_of",
+    "has_event_loop",
+    "is_ours",
+    "marks_of",
+    "own_fixture",
+    "refusal",
+    "shared_fixtures",
+    "wants_event_loop",
+]
 
 MARKERS: Final = (
     "swarm(tasks, concurrency, *, warmup, repeat, seed, model, timeout, ...): run the body as many tasks at a time",
@@ -63,6 +73,17 @@ def wants_event_loop(collector: pytest.Collector, obj: object) -> bool:
             if definitions and is_ours(definitions[-1].func):
                 return True
     return False
+
+
+def has_event_loop(item: pytest.Item) -> bool:
+    """Whether a plugin will run this async test on a loop."""
+    plugins = item.config.pluginmanager
+    return any(item.get_closest_marker(name) and plugins.hasplugin(name) for name in OTHER_LOOPS)
+
+
+def marks_of(item: pytest.Item) -> list[pytest.Mark]:
+    """The markers of an item that say something to us."""
+    return [mark for mark in item.iter_markers() if mark.name in {"swarm", "sla", "json_output", "swarm_search"}]
 
 
 def refusal(item: pytest.Item) -> str | None:

@@ -10,9 +10,9 @@ import pytest
 from pytest_swarm.errors import SettingError
 from pytest_swarm.fixtures import agent, gateway, swarm_agent, swarm_gateway
 from pytest_swarm.gathering import Gathering, describe_session, put_on_report
-from pytest_swarm.items import MARKERS, demands_of, wants_event_loop
+from pytest_swarm.items import MARKERS, demands_of, marks_of, wants_event_loop
 from pytest_swarm.options import register
-from pytest_swarm.session import DEMANDS, SESSION, TRIAL, SwarmSession
+from pytest_swarm.session import CHECKED, DEMANDS, SESSION, TRIAL, SwarmSession
 from pytest_swarm.settings import read_settings
 
 __all__ = ["agent", "gateway", "swarm_agent", "swarm_gateway"]
@@ -61,7 +61,8 @@ def _refuse_foreign() -> None:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> Generator[None, Any, Any]:
-    if collector.istestfunction(obj, name) and wants_event_loop(collector, obj):
+    has_asyncio = collector.config.pluginmanager.hasplugin("asyncio")
+    if has_asyncio and collector.istestfunction(obj, name) and wants_event_loop(collector, obj):
         pytest.mark.asyncio(obj)
     found = yield
     for item in found if isinstance(found, list) else [found]:
@@ -78,7 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Markers that a conftest has added are met here for the first time."""
     problems = []
     for item in items:
-        if DEMANDS not in item.stash:
+        if item.stash.get(CHECKED, None) != marks_of(item):
             try:
                 _check(item)
             except SettingError as error:
@@ -88,6 +89,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _check(item: pytest.Item) -> None:
+    item.stash[CHECKED] = marks_of(item)
     demands = demands_of(item, item.config.stash[SESSION].settings)
     if demands is not None:
         item.stash[DEMANDS] = demands

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_swarm.errors import SwarmError
 from pytest_swarm.fixtures import bound
-from pytest_swarm.items import shared_fixtures
+from pytest_swarm.items import has_event_loop, shared_fixtures
 from pytest_swarm.progresswatch import ProgressWatch
 from pytest_swarm.rowfolder import RowFolder
 from pytest_swarm.verdicts import conclude
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_swarm.settings import Settings
     from pytest_swarm.trial import Demands, Trial
 
-__all__ = ["DEMANDS", "SESSION", "TRIAL", "SwarmSession"]
+__all__ = ["CHECKED", "DEMANDS", "SESSION", "TRIAL", "SwarmSession"]
 
 
 class SwarmSession:
@@ -54,6 +54,12 @@ class SwarmSession:
 
         tap.install()
         self._tapped = True
+        if inspect.iscoroutinefunction(item.obj) and not has_event_loop(item):
+            pytest.fail(
+                "swarm: an async test needs pytest-asyncio, which is not loaded or has not claimed this test; "
+                "drop -p no:asyncio, or mark the test with @pytest.mark.asyncio",
+                pytrace=False,
+            )
         names = shared_fixtures(item)
         if names and item.get_closest_marker("swarm") is not None:
             item.warn(
@@ -102,13 +108,16 @@ class SwarmSession:
     def _followed(self) -> Iterator[None]:
         """Show how the swarm gets on, and turn our own errors into a failure of one line."""
         __tracebackhide__ = True
+        problem = None
         try:
             yield
         except SwarmError as error:
-            pytest.fail(f"swarm: {error}", pytrace=False)
+            problem = str(error)
         finally:
             if self.progress is not None:
                 self.progress.erase()
+        if problem is not None:
+            pytest.fail(f"swarm: {problem}", pytrace=False)
 
     def close_trial(self, item: pytest.Item) -> None:
         """A test is over, whatever came of it."""
@@ -146,5 +155,7 @@ def _progress_line(config: pytest.Config, settings: Settings) -> ProgressLine | 
 
 
 SESSION: pytest.StashKey[SwarmSession] = pytest.StashKey()
+CHECKED: pytest.StashKey[list[pytest.Mark]] = pytest.StashKey()
+"""The markers with which an item was checked: a conftest may add some later."""
 DEMANDS: pytest.StashKey[Demands] = pytest.StashKey()
 TRIAL: pytest.StashKey[Trial] = pytest.StashKey()

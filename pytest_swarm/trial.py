@@ -132,7 +132,10 @@ class Trial:
         self.judgement = judgement
         self.rows.flush()
         self.record = test_record(
-            self.conductor.result, judgement, test=test, param_model=demands.model if demands.parametrised else None
+            self.conductor.result,
+            judgement,
+            test=test,
+            param_model=demands.model if demands.parametrised else None,
         )
         return judgement
 

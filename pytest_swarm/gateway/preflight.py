@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -83,6 +84,6 @@ def _listed(body: str) -> list[str]:
 def _why(error: BaseException) -> str:
     if isinstance(error, asyncio.TimeoutError):
         return f"no answer within {SECONDS:g} s"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return (error.strerror or str(error.os_error) or "no connection").lower()
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno is not None:
+        return os.strerror(error.os_error.errno).lower()
     return redact_text(str(error) or type(error).__name__)

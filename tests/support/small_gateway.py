@@ -1,8 +1,9 @@
 """A small OpenAI-compatible gateway on loopback, in a thread: what it does is in the name of the model.
 
 `echo` answers at once with the prompt; `slow` after 50 ms; `hang` never; `json` with `{"a": 1}`, `notjson` with text,
-`wrongjson` with `{"a": "x"}`; `status-503` with that status, `quota` with an exhausted quota; `flaky` with 503 for every
-third request; `priced` reports a cost of $0.001. Streams come in three pieces. A wrong key is refused when one is set.
+`wrongjson` with `{"a": "x"}`; `status-503` with that status, `quota` with an exhausted quota; `flaky` with 503 for
+every third request; `priced` reports a cost of $0.001. Streams come in three pieces. A wrong key is refused when one is
+set.
 """
 
 from __future__ import annotations
