@@ -14,7 +14,7 @@ from pytest_swarm.judging.observation import NoData
 from pytest_swarm.judging.prices import NOT_BILLED
 from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES, TIMED_OUTCOMES
 
-__all__ = ["MeasuredCalls"]
+__all__ = ["MeasuredCalls", "cost_of"]
 
 _OTHER: Final = CALL_OUTCOMES.index("other")
 _TIMED: Final = frozenset(map(CALL_OUTCOMES.index, TIMED_OUTCOMES))
@@ -179,18 +179,11 @@ class MeasuredCalls:
         """
         if not self.count:
             raise NoData(self.why_no_call())
-        columns = self._columns
-        amounts: list[float] = []
-        unknown: list[int] = []
-        for position in compress(range(len(columns)), self._measured):
-            amount, outcome = columns.cost[position], columns.outcome[position]
-            if not math.isnan(amount):
-                amounts.append(amount)
-            elif outcome not in _FREE and (outcome in _REPLY or not math.isnan(columns.sent[position])):
-                unknown.append(position)
+        costs = {at: cost_of(self._columns, at) for at in compress(range(len(self._columns)), self._measured)}
+        unknown = [at for at, cost in costs.items() if cost is None]
         if unknown:
             raise NoData(self._why_unpriced(unknown))
-        return math.fsum(amounts)
+        return math.fsum(cost for cost in costs.values() if cost is not None)
 
     def _why_unpriced(self, positions: list[int]) -> str:
         columns = self._columns
@@ -219,6 +212,20 @@ class MeasuredCalls:
         texts = self._columns.names.texts
         code = texts.index(call_name) if call_name in texts else -1
         return [wanted and name == code for wanted, name in zip(mask, self._columns.name, strict=True)]
+
+
+def cost_of(columns: CallColumns, at: int) -> float | None:
+    """US dollars of one call; None when it may have been billed and nobody knows how much.
+
+    What was never sent and what the server refused costs nothing. After a retry that is not sure, since an attempt
+    before may have been billed.
+    """
+    cost, outcome = columns.cost[at], columns.outcome[at]
+    if not math.isnan(cost):
+        return cost
+    refused = outcome in _FREE and columns.attempts[at] <= 1
+    never_sent = outcome not in _REPLY and math.isnan(columns.sent[at])
+    return 0.0 if refused or never_sent else None
 
 
 def _calls(many: int) -> str:

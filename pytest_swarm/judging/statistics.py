@@ -89,8 +89,6 @@ def _lower_tail(k: int, n: int, share: float) -> float:
     """P(at most `k` of `n`) for a `k` not above the mean, so that the terms only fall from `k` downwards."""
     if share >= 1.0:
         return 0.0
-    if share <= 0.0:
-        return 1.0
     log_term = (
         math.lgamma(n + 1)
         - math.lgamma(k + 1)
@@ -167,12 +165,10 @@ def rate_bounds(hits: int, n: int, confidence: float) -> tuple[float, float]:
 
 
 def _crossing(holds: Callable[[float], bool]) -> float:
-    """Where in 0..1 a condition begins to hold, by bisection down to neighbouring floats or 1e-15."""
+    """Where in 0..1 a condition begins to hold, by bisection down to 1e-15."""
     low, high = 0.0, 1.0
     while high - low > 1e-15:
         middle = (low + high) / 2
-        if middle in (low, high):
-            break
         if holds(middle):
             high = middle
         else:

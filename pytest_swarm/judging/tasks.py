@@ -22,7 +22,7 @@ _FATE: Final = {
     "failed": "failed",
     "skipped": "were skipped",
     "cancelled": "were cancelled",
-    "timeout": "ran into their timeout",
+    "timeout": "timed out",
     "json_invalid": "got invalid JSON",
     "schema_invalid": "got JSON that does not fit the schema",
 }
