@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 __all__ = ["ScriptedServer", "load_cases"]
 
@@ -120,7 +120,7 @@ class ScriptedServer:
         await asyncio.gather(*self._connections, return_exceptions=True)
         await self._listening.wait_closed()
 
-    async def __aenter__(self) -> ScriptedServer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -189,7 +189,7 @@ async def _play(step: Mapping[str, Any], began: float, writer: asyncio.StreamWri
     elif framing == "chunked" and end != "cut":
         writer.write(b"0\r\n\r\n")
         await writer.drain()
-    return end == "keep" and framing != "none"
+    return bool(end == "keep" and framing != "none")
 
 
 def _head(step: Mapping[str, Any], framing: str, size: int) -> bytes:
