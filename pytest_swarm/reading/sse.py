@@ -42,6 +42,8 @@ class EventDecoder:
             if begin < 0:
                 return events
             data = data[begin:]
+        elif self._at_start and data.startswith(b"\n"):
+            self._at_start = False
         blocks = data.split(b"\n\n")
         rest = blocks.pop()
         for block in blocks:
