@@ -12,12 +12,12 @@ MASK: Final = "***"
 
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@\"'<>]+@")
 _SCHEME: Final = re.compile(
-    r"\b(Bearer|Basic)(\s+)(?=[A-Za-z0-9._~+/*-]*[0-9*._+/=-])[A-Za-z0-9._~+/*-]{6,}=*", re.IGNORECASE
+    r"\b(Bearer|Basic)(\s+)(?=[A-Za-z._~+/*=-]*[0-9*._+/=-])[A-Za-z0-9._~+/*=-]{6,}", re.IGNORECASE
 )
 _NAMED: Final = re.compile(
     r"""
     (?P<name>
-        (?:[a-z]+[_-])* (?:api[_-]?key|apikey|access[_-]?key|secret(?:[_-]?(?:access[_-]?)?key)?|passwd|password)
+        (?:api[_-]?key|access[_-]?key|secret(?:[_-]?(?:access[_-]?)?key)?|passwd|password)
       | (?:access|auth|bearer|client|id|refresh|session)[_-]?(?:token|secret)
       | authorization | x-goog-signature | (?<=[?&])(?:key|sig|signature|token)
     )
@@ -36,7 +36,7 @@ _VENDOR: Final = re.compile(
       | (?:AKIA|ASIA)[A-Z0-9]{12,}
       | ya29\.[A-Za-z0-9_.-]{10,}
       | eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)*
-    )
+    ) [A-Za-z0-9_*-]*
     """,
     re.VERBOSE,
 )

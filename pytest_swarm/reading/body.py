@@ -10,7 +10,7 @@ from pytest_swarm.exchange import Ending
 from pytest_swarm.reading.complaint import evidence
 from pytest_swarm.reading.draft import Draft
 from pytest_swarm.reading.outcome import first_object, parsed_json, reply_outcome, status_outcome
-from pytest_swarm.reading.sse import EventDecoder
+from pytest_swarm.reading.sse import EVENT_BYTES, EventDecoder
 
 __all__ = ["DOCUMENT_BYTES", "FAILURE_BYTES", "Body", "Document", "EventStream", "Failure"]
 
@@ -106,7 +106,8 @@ class EventStream(Body):
         if cut:
             notes.append("the last event was cut")
         if self._decoder.dropped:
-            notes.append(f"{self._decoder.dropped} events were too large and were dropped")
+            noun = "event" if self._decoder.dropped == 1 else "events"
+            notes.append(f"{self._decoder.dropped} {noun} of more than {EVENT_BYTES // 2**20} MiB dropped")
 
 
 class Document(Body):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from pytest_swarm.reading.complaint import Complaint
 
-__all__ = ["GAPS_KEPT", "TEXT_KEPT", "Draft", "Pieces", "as_dict", "as_list"]
+__all__ = ["GAPS_KEPT", "TEXT_KEPT", "Draft", "Pieces", "as_dict", "as_list", "as_text"]
 
 TEXT_KEPT: Final = 8 * 2**20
 """Characters of one reply that are kept: content, reasoning, refusal and tool calls together."""
@@ -35,6 +35,11 @@ def as_dict(value: object) -> dict[str, Any]:
 def as_list(value: object) -> list[Any]:
     """`value` when it is a JSON array, else an empty one."""
     return value if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str:
+    """`value` when it is a JSON string, else an empty one."""
+    return value if isinstance(value, str) else ""
 
 
 class Pieces:

@@ -6,7 +6,7 @@ import json
 from typing import Any, ClassVar, Final
 
 from pytest_swarm.reading.complaint import find_complaint
-from pytest_swarm.reading.draft import Draft, as_dict, as_list
+from pytest_swarm.reading.draft import Draft, as_dict, as_list, as_text
 
 __all__ = ["MessagesDraft"]
 
@@ -22,7 +22,7 @@ class MessagesDraft(Draft):
 
     def event(self, offset: float, name: str, data: dict[str, Any]) -> None:
         """Take one event; its `type` counts, the name of the event stands in where there is none."""
-        kind = data.get("type") or name
+        kind = as_text(data.get("type")) or name
         if kind == "content_block_delta":
             self._delta(offset, data.get("index"), as_dict(data.get("delta")))
         elif kind == "content_block_start":
@@ -64,9 +64,7 @@ class MessagesDraft(Draft):
             return {**fields, "input": arguments}
 
     def _stop(self, holder: dict[str, Any]) -> None:
-        reason = holder.get("stop_reason")
-        if reason and isinstance(reason, str):
-            self.finish_reason = reason
+        self.finish_reason = as_text(holder.get("stop_reason")) or self.finish_reason
 
     def _merge_usage(self, usage: object) -> None:
         """Counts are cumulative, and an event repeats, replaces or leaves out what came before: the last one wins."""
@@ -80,31 +78,31 @@ class MessagesDraft(Draft):
 
     def _open(self, index: object, block: dict[str, Any]) -> tuple[bool, bool]:
         """Take what a block holds from its start: whether that is a generated piece, and one that is not reasoning."""
-        kind = block.get("type")
+        kind = as_text(block.get("type"))
         if kind in _TOOL_BLOCKS:
             if kind == "tool_use":
                 self.open_call(_key(index), {key: block.get(key) for key in ("type", "id", "name", "input")})
             return True, True
-        text, thought = block.get("text"), block.get("thinking")
+        text, thought = as_text(block.get("text")), as_text(block.get("thinking"))
         return self._grow(text if kind == "text" else "", thought if kind == "thinking" else "")
 
     def _delta(self, offset: float, index: object, delta: dict[str, Any]) -> None:
         kind = delta.get("type")
         if kind == "input_json_delta":
-            piece = delta.get("partial_json")
-            if piece and isinstance(piece, str):
+            piece = as_text(delta.get("partial_json"))
+            if piece:
                 self.call_piece(_key(index), piece)
                 self.chunk(offset, output=True)
             return
-        generated, output = self._grow(delta.get("text"), delta.get("thinking"))
+        generated, output = self._grow(as_text(delta.get("text")), as_text(delta.get("thinking")))
         if generated:
             self.chunk(offset, output=output)
 
-    def _grow(self, text: object, thought: object) -> tuple[bool, bool]:
-        if text and isinstance(text, str):
+    def _grow(self, text: str, thought: str) -> tuple[bool, bool]:
+        if text:
             self.keep(self.text, text)
             return True, True
-        if thought and isinstance(thought, str):
+        if thought:
             self.keep(self.reasoning, thought)
             return True, False
         return False, False

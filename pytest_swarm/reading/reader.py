@@ -127,7 +127,7 @@ class _Kind(Enum):
 
 def _sniff(head: bytearray, *, declares_stream: bool) -> _Kind:
     """What a body is by its first bytes; the declaration counts where they fit both."""
-    start = bytes(head[:_BLANKS_HELD]).removeprefix(_BOM).lstrip()
+    start = bytes(head).removeprefix(_BOM).lstrip()
     if not start or (len(head) < len(_BOM) and _BOM.startswith(head)):
         return _Kind.UNKNOWN
     if declares_stream:

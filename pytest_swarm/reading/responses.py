@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from pytest_swarm.reading.complaint import Complaint, find_complaint
-from pytest_swarm.reading.draft import Draft, Pieces, as_dict, as_list
+from pytest_swarm.reading.draft import Draft, Pieces, as_dict, as_list, as_text
 
 __all__ = ["ResponsesDraft"]
 
@@ -31,14 +31,14 @@ class ResponsesDraft(Draft):
 
     def event(self, offset: float, name: str, data: dict[str, Any]) -> None:
         """Take one event; its `type` counts, the name of the event stands in where there is none."""
-        kind = data.get("type") or name
-        delta = data.get("delta")
+        kind = as_text(data.get("type")) or name
+        delta = as_text(data.get("delta"))
         if kind == "response.output_text.delta":
             self._piece(offset, self.text, delta)
         elif kind in _REASONING_DELTAS:
             self._piece(offset, self.reasoning, delta)
         elif kind in _CALL_DELTAS:
-            if delta and isinstance(delta, str):
+            if delta:
                 self.call_piece(_key(data.get("output_index")), delta)
                 self.chunk(offset, output=True)
         elif kind == "response.refusal.delta":
@@ -67,8 +67,8 @@ class ResponsesDraft(Draft):
         """A ``function_call`` item."""
         return {**fields, _CLIENT_CALLS[fields["type"]]: arguments}
 
-    def _piece(self, offset: float, pieces: Pieces, delta: object) -> None:
-        if delta and isinstance(delta, str):
+    def _piece(self, offset: float, pieces: Pieces, delta: str) -> None:
+        if delta:
             self.keep(pieces, delta)
             self.chunk(offset, output=pieces is not self.reasoning)
 
@@ -79,8 +79,8 @@ class ResponsesDraft(Draft):
 
     def _call_item(self, index: object, item: dict[str, Any]) -> bool:
         """Take an item if it is a call of the model's, one of the client's functions or of the server's tools."""
-        kind = item.get("type")
-        if not isinstance(kind, str) or not kind.endswith("_call"):
+        kind = as_text(item.get("type"))
+        if not kind.endswith("_call"):
             return False
         if kind in _CLIENT_CALLS:
             fields = {key: value for key, value in item.items() if key in _CALL_FIELDS}
@@ -114,9 +114,9 @@ class ResponsesDraft(Draft):
         if item.get("type") == "reasoning":
             kinds = dict.fromkeys(("summary_text", "reasoning_text"), ("text", self.reasoning))
         for part in [*as_list(item.get("summary")), *as_list(item.get("content"))]:
-            key, pieces = kinds.get(str(as_dict(part).get("type")), ("", self.text))
-            text = as_dict(part).get(key)
-            if text and isinstance(text, str):
+            key, pieces = kinds.get(as_text(as_dict(part).get("type")), ("", self.text))
+            text = as_text(as_dict(part).get(key))
+            if text:
                 yield pieces, text
 
     def _describe(self, response: dict[str, Any]) -> None:
@@ -127,16 +127,16 @@ class ResponsesDraft(Draft):
     def _finish(self, response: dict[str, Any]) -> None:
         self._describe(response)
         self.ended = True
-        status = response.get("status")
+        status = as_text(response.get("status"))
         if response.get("error"):
             self.complaint = find_complaint(response)
         elif status in {"failed", "cancelled"}:
             self.complaint = Complaint(code=status)
         if status == "incomplete":
-            status = as_dict(response.get("incomplete_details")).get("reason") or status
-        elif status in {None, "completed"}:
+            status = as_text(as_dict(response.get("incomplete_details")).get("reason")) or status
+        elif status in {"", "completed"}:
             status = "function_call" if self.calls_tools else "completed"
-        self.finish_reason = str(status)
+        self.finish_reason = status
 
 
 def _key(index: object) -> int:

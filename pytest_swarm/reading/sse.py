@@ -106,13 +106,14 @@ class EventDecoder:
         self._pending_size = 0
 
     def _dispatch(self, block: bytes, events: list[Event]) -> None:
-        """Add the events of the lines of `block`, which a blank line follows."""
-        if self._at_start:
-            block = block.removeprefix(_BOM)
-            self._at_start = False
+        """Add the event of the lines of `block`, which a blank line follows."""
+        at_start, self._at_start = self._at_start, False
         if len(block) > self._limit:
             self.dropped += 1
-        elif block.startswith(b"data: ") and b"\n" not in block:
+            return
+        if at_start:
+            block = block.removeprefix(_BOM)
+        if block.startswith(b"data: ") and b"\n" not in block:
             events.append(("", block[6:].decode("utf-8", "replace")))
         elif block:
             _parse(block, events)
