@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from pytest_swarm.errors import SettingError, nearest
 
 if TYPE_CHECKING:
-    from jsonschema.exceptions import SchemaError, ValidationError
+    from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator as CompiledValidator
     from referencing import Resource, Specification
     from referencing._core import Resolver
@@ -23,6 +24,7 @@ __all__ = ["Validator"]
 MAX_PROBLEMS: Final = 5
 """Problems of one value that are told."""
 
+TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
 VALUE_LENGTH: Final = 80
 PROBLEM_LENGTH: Final = 300
 
@@ -75,7 +77,6 @@ class Validator:
 def _compile(schema: dict[str, Any], folder: Path | None) -> CompiledValidator:
     """A validator whose references are known to lead somewhere; `folder` is where other files may be read from."""
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # it ships no types
     from referencing import Registry
@@ -83,12 +84,15 @@ def _compile(schema: dict[str, Any], folder: Path | None) -> CompiledValidator:
 
     kind = validator_for(schema, default=Draft202012Validator)
     try:
-        kind.check_schema(schema)
-    except SchemaError as error:
-        raise SettingError(f"not a usable JSON schema: {_told(error)}") from error
+        problem = next(kind(kind.META_SCHEMA, format_checker=kind.FORMAT_CHECKER).iter_errors(schema), None)
+    except RecursionError:
+        raise SettingError("not a usable JSON schema: it is nested too deeply") from None
+    if problem is not None:
+        raise SettingError(f"not a usable JSON schema: {_wrong_type(problem) or _told(problem)}")
     specification = specification_with(str(kind.META_SCHEMA.get("$schema") or kind.META_SCHEMA.get("id")))
     root = specification.create_resource(schema)
 
+    @cache  # a document that is read twice would be two documents, and every check would read it again
     def retrieve(uri: str) -> Resource[Any]:
         return specification.create_resource(_load(_file_of(uri, root.id() or "", folder)))
 
@@ -161,11 +165,19 @@ def _load(file: Path) -> dict[str, Any]:
     return schema
 
 
-def _told(error: ValidationError | SchemaError) -> str:
+def _wrong_type(error: ValidationError) -> str:
+    """What is wrong with a `type`, better than in the words of the metaschema; empty when something else is."""
+    found = error.instance
+    if list(error.absolute_path)[-1:] != ["type"] or not isinstance(found, str):
+        return ""
+    return f"{error.json_path}: {_cut(found)!r} is no type; allowed are {', '.join(TYPES)}{nearest(found, TYPES)}"
+
+
+def _told(error: ValidationError) -> str:
     """``path: message`` of the most telling cause, without long values."""
     from jsonschema.exceptions import best_match
 
-    cause = best_match(iter([error]))  # type: ignore[arg-type]  # the stubs forget that it takes a SchemaError too
+    cause = best_match(iter([error]))
     value = repr(cause.instance)
     message = cause.message.replace(value, _cut(value))
     return f"{cause.json_path}: {_cut(message, PROBLEM_LENGTH)}"
