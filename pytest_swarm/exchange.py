@@ -97,6 +97,8 @@ class Exchange:
     """Offset of the end."""
     ending: Ending | None = None
     error: str = ""
+    gives_up_at: float | None = None
+    """When the client's own timeout ends the whole request, where the tap knows it."""
     notes: list[str] = field(default_factory=list)
     on_finish: Callable[[Exchange], None] | None = None
     _queue: list[tuple[float, bytes]] = field(default_factory=list)

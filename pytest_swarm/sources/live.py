@@ -44,6 +44,7 @@ class LiveSource:
     def __init__(self) -> None:
         self._pooled: aiohttp.ClientSession | None = None
         self._fresh: aiohttp.ClientSession | None = None
+        self._reading: set[aiohttp.ClientResponse] = set()
 
     async def __aenter__(self) -> Self:
         self._pooled = _session(force_close=False)
@@ -51,6 +52,9 @@ class LiveSource:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
+        for response in self._reading:
+            # Whoever still reads, in a task that nobody waits for, would otherwise wait on a closed connection for ever.
+            response.content.set_exception(aiohttp.ClientConnectionError("the run is over"))
         for session in (self._pooled, self._fresh):
             if session is not None:
                 await session.close()
@@ -71,6 +75,7 @@ class LiveSource:
             response = await self._post(self._fresh, exchange)
         if response is None:
             return
+        self._reading.add(response)
         try:
             yield
             async for _ in response.content.iter_any():
@@ -78,6 +83,7 @@ class LiveSource:
         except (aiohttp.ClientError, TimeoutError, OSError):
             pass  # the tap has finished the exchange with it
         finally:
+            self._reading.discard(response)
             if exchange.ending is None:
                 exchange.finish(exchange.clock(), Ending.CANCELLED)
             response.release()

@@ -103,6 +103,9 @@ async def _follow_request(
     body: _Body,
 ) -> Any:
     """Send with a measured body; the exchange learns of head and failure here, of the rest from the stream."""
+    timeout = kwargs.get("timeout", session.timeout)
+    total = timeout.total if isinstance(timeout, aiohttp.ClientTimeout) else None
+    exchange.gives_up_at = exchange.started + total if total else None
     kwargs = {**kwargs, "json": None, "data": MeasuredPayload(exchange, body.content_type)}
     try:
         response = await original(session, method, url, **kwargs)
@@ -180,6 +183,10 @@ def ending_of(error: BaseException, exchange: Exchange) -> Ending:
     match error:
         case asyncio.CancelledError():
             return Ending.CANCELLED
+        case _ if type(error) is aiohttp.ClientConnectionError:
+            # What a reader is told when its own side closes the response: aiohttp does so when its timeout is over, too.
+            late = exchange.gives_up_at is not None and exchange.clock() >= exchange.gives_up_at
+            return Ending.TIMEOUT if late else Ending.CANCELLED
         case aiohttp.ConnectionTimeoutError():
             return Ending.CONNECT_TIMEOUT
         case aiohttp.SocketTimeoutError():
