@@ -32,7 +32,7 @@ class ChatDraft(Draft):
         if self.id is None or self.model is None:
             self.identify(data)
         choices = data.get("choices")
-        if data.get("usage") or not choices:
+        if "usage" in data or "x_groq" in data:
             self._take_usage(data)
         if name == "error" or "error" in data or not choices:
             self._look_for_complaint(name, data)
@@ -89,16 +89,18 @@ class ChatDraft(Draft):
         if content and not isinstance(content, str):
             content, thought = _parts(content)
         thought = thought or delta.get("reasoning_content") or delta.get("reasoning")
-        output = self._grow(self.text, content, first=first)
-        generated = self._grow(self.reasoning, thought, first=first)
-        output |= self._grow(self.refusal, delta.get("refusal"), first=first)
+        refusal = delta.get("refusal")
+        output = bool(content) and self._grow(self.text, content, first=first)
+        generated = bool(thought) and self._grow(self.reasoning, thought, first=first)
+        if refusal:
+            output |= self._grow(self.refusal, refusal, first=first)
         if delta.get("tool_calls") or delta.get("function_call"):
             output |= self._calls_of(delta, first=first)
         return generated or output, output
 
     def _grow(self, pieces: Pieces, piece: object, *, first: bool) -> bool:
         """Whether `piece` is a piece of text that is not empty; it is kept when it is of the first choice."""
-        if not piece or not isinstance(piece, str):
+        if not isinstance(piece, str) or not piece:
             return False
         if first:
             self.keep(pieces, piece)

@@ -136,7 +136,8 @@ class Draft(ABC):
 
     def keep(self, pieces: Pieces, text: str) -> None:
         """Put `text` at the end of `pieces`, as far as there is room."""
-        if self._makes_room(len(text)):
+        self._room -= len(text)
+        if self._room >= 0:
             pieces.add(text)
 
     def open_call(self, key: object, fields: dict[str, Any]) -> None:
@@ -178,14 +179,12 @@ class Draft(ABC):
     def settle(self) -> None:
         """Nothing more will come."""
         self.text.settle()
+        if self._room < 0:
+            self.notes.append(f"the reply's text was kept up to {TEXT_KEPT // 2**20} MiB and dropped beyond")
         if self.chunks > GAPS_KEPT + 1:
             self.notes.append(f"only the first {GAPS_KEPT} gaps between chunks were kept")
 
     def _makes_room(self, size: int) -> bool:
-        if self._room < 0:
-            return False
+        """Take `size` of the room that is left; once something did not fit, nothing does."""
         self._room -= size
-        if self._room < 0:
-            self.notes.append(f"the reply's text was kept up to {TEXT_KEPT // 2**20} MiB and dropped beyond")
-            return False
-        return True
+        return self._room >= 0

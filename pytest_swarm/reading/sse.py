@@ -48,7 +48,8 @@ class EventDecoder:
         rest = blocks.pop()
         for block in blocks:
             self._dispatch(block.lstrip(b"\n"), events)
-        self._hold(rest.lstrip(b"\n"))
+        if rest:
+            self._hold(rest.lstrip(b"\n"))
         return events
 
     def finish(self) -> Event | None:

@@ -162,11 +162,12 @@ def test_content_in_parts_is_text_and_thoughts() -> None:
         lambda usage: chunk(finish="stop") + event({"choices": [], "usage": usage}),
         lambda usage: chunk(finish="stop", usage=usage),
         lambda usage: event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage}]}),
+        lambda usage: chunk(finish="stop", x_groq={"id": "r", "usage": usage}),
         lambda usage: event({"choices": [], "x_groq": {"id": "r", "usage": usage}}) + FINISH,
         lambda usage: chunk({"content": "b"}, usage={"prompt_tokens": 1, "completion_tokens": 1}) + chunk(usage=usage),
         lambda usage: event({"choices": [], "usage": usage}) + chunk(finish="stop", usage=None) + event({"usage": {}}),
     ],
-    ids=["last chunk", "finish chunk", "in the choice", "groq", "continuous", "null after it"],
+    ids=["last chunk", "finish chunk", "in the choice", "groq", "groq without choices", "continuous", "null after it"],
 )
 def test_usage_is_found_wherever_it_stands_and_the_last_one_counts(usage_at: Any) -> None:
     usage = {"prompt_tokens": 7, "completion_tokens": 4, "total_tokens": 11}
