@@ -76,10 +76,12 @@ class ChatDraft(Draft):
         if delta and isinstance(delta, dict):
             generated, output = self._delta(delta, first=index == 0)
         reason = choice.get("finish_reason")
-        if index != 0:
-            (self._running.discard if reason else self._running.add)(index)
-        elif reason:
+        if reason and index == 0:
             self._finish(str(reason), choice)
+        elif reason:
+            self._running.discard(index)
+        elif generated and index != 0:
+            self._running.add(index)
         if choice.get("usage"):
             self._set_usage(choice["usage"])
         return generated, output

@@ -134,7 +134,9 @@ def test_of_several_choices_the_first_is_the_text_and_all_are_timed() -> None:
 def test_several_choices_are_complete_when_all_of_them_are() -> None:
     body = chunk({"content": "B"}, index=1) + text_chunk("A") + FINISH
     assert read(body, ending=Ending.DISCONNECTED).outcome == "disconnected"
-    assert read(body + chunk(finish="stop", index=1), ending=Ending.DISCONNECTED).outcome == "ok"
+    body += chunk(finish="stop", index=1)
+    assert read(body, ending=Ending.DISCONNECTED).outcome == "ok"
+    assert read(body + chunk({}, index=1), ending=Ending.DISCONNECTED).outcome == "ok"
 
 
 def test_a_refusal_is_collected() -> None:
