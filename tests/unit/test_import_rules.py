@@ -45,7 +45,7 @@ SHARED = (
     "values",
 )
 LAYERS = (
-    PYTEST_SIDE,
+    (*PYTEST_SIDE, "cli"),
     ("reports",),
     ("swarm", "gateway"),
     ("tap",),
@@ -78,7 +78,9 @@ IMPURE = frozenset(
 KNOWS_PYTEST = (*PYTEST_SIDE, "reports/benchmark")
 PYTEST = frozenset({"_pytest", "pytest", "pytest_asyncio", "pytest_benchmark", "xdist"})
 
-LOADED_ON_DEMAND = frozenset({"gateway/preflight", "sources/live", "tap/aiohttp", "trial"})
+LOADED_ON_DEMAND = frozenset(
+    {"gateway/preflight", "sources/live", "sources/simulated/http_front", "tap/aiohttp", "trial"}
+)
 """Modules that need a third-party package to load: others import them inside functions only."""
 
 
