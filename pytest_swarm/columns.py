@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES, TASK_STATUSES, Call, Task
+from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES, TASK_STATUSES, TOOL_CALL_REASONS, Call, Task
 
 __all__ = ["CallColumns", "Failure", "Names", "RunResult", "SwarmResult", "TaskColumns"]
 
@@ -56,7 +56,7 @@ class CallColumns:
         self.json = array("b")
         """Positions in `JSON_CODES`."""
         self.toolcalls = array("b")
-        """1 where the finish reason was `tool_calls`: such a reply is in no JSON rate."""
+        """1 where the reply was a tool call, which is in no JSON rate."""
         self.success = array("b")
         """1 where the server answered with a 2xx status."""
         self.name = array("H")
@@ -91,7 +91,7 @@ class CallColumns:
         self.warmup.append(call.warmup)
         self.outcome.append(_OUTCOME_CODE[call.outcome])
         self.json.append(_JSON_CODE[call.json_status])
-        self.toolcalls.append(call.finish_reason == "tool_calls")
+        self.toolcalls.append(call.finish_reason in TOOL_CALL_REASONS)
         self.success.append(call.status is not None and 200 <= call.status < 300)
         self.name.append(self.names.code(call.name))
         self.model.append(self.names.code(call.model))

@@ -11,10 +11,11 @@ from pytest_swarm.errors import SwarmError
 
 if TYPE_CHECKING:
     from pytest_swarm.gateway.client import Gateway
+    from pytest_swarm.inline import InlineSwarm
     from pytest_swarm.tap.routing import Agent
     from pytest_swarm.trial import Trial
 
-__all__ = ["CurrentAgent", "agent", "bound", "gateway", "swarm_agent", "swarm_gateway"]
+__all__ = ["CurrentAgent", "agent", "bound", "gateway", "swarm", "swarm_agent", "swarm_gateway"]
 
 
 class CurrentAgent:
@@ -69,6 +70,17 @@ def _gateway(request: pytest.FixtureRequest) -> Gateway:
     if trial is None:
         pytest.fail("the gateway fixture was asked for by name; a test must take it as an argument", pytrace=False)
     return trial.gateway
+
+
+@pytest.fixture
+def swarm(request: pytest.FixtureRequest) -> InlineSwarm:
+    """A swarm inside a test: ``result = await swarm.run(body, tasks=100, concurrency=10)``."""
+    from pytest_swarm.inline import InlineSwarm
+    from pytest_swarm.session import SESSION
+
+    item = request.node
+    session = item.config.stash[SESSION]
+    return InlineSwarm(session.settings, lambda demands: session.open_inline(item, demands), item.nodeid)
 
 
 def bound(

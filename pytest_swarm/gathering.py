@@ -12,24 +12,22 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from pytest_swarm.session import SwarmSession
-    from pytest_swarm.trial import Trial
 
 __all__ = ["Gathering", "describe_session", "put_on_report"]
 
-_ATTRIBUTE = "swarm_record"
-"""Of a test report: the test record, plain data that xdist carries to the controller."""
+_ATTRIBUTE = "swarm_records"
+"""Of a test report: the test records, plain data that xdist carries to the controller."""
 
 
-def put_on_report(trial: Trial, report: pytest.TestReport) -> None:
-    """Attach the record of a finished test to its report, and what JUnit should know to its properties."""
-    record = trial.record
-    if record is None:
-        return
-    setattr(report, _ATTRIBUTE, record)
-    figures = {"verdict": record["verdict"], "gateway": record["gateway"]["kind"], "clock": record["clock"]}
-    for name in ("latency.p50", "latency.p95", "latency.p99", "success_rate", "cost"):
-        figures[name] = record["metrics"].get(name)
-    report.user_properties.extend((f"swarm.{name}", value) for name, value in figures.items() if value is not None)
+def put_on_report(item: pytest.Item, records: list[dict[str, Any]], report: pytest.TestReport) -> None:
+    """Attach the records of a finished test to its report, and what JUnit should know to its properties."""
+    setattr(report, _ATTRIBUTE, records)
+    for record in records:
+        figures = {"verdict": record["verdict"], "gateway": record["gateway"]["kind"], "clock": record["clock"]}
+        for name in ("latency.p50", "latency.p95", "latency.p99", "success_rate", "cost"):
+            figures[name] = record["metrics"].get(name)
+        # On the item: JUnit's file is written from the report of the teardown, which is made from it.
+        item.user_properties.extend((f"swarm.{name}", value) for name, value in figures.items() if value is not None)
 
 
 def describe_session(session: SwarmSession, swarms: int) -> list[str]:
@@ -52,9 +50,7 @@ class Gathering:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test is over; on a controller its report came from a worker."""
-        record = getattr(report, _ATTRIBUTE, None)
-        if record is not None:
-            self._records.append(record)
+        self._records.extend(getattr(report, _ATTRIBUTE, ()))
 
     def pytest_report_header(self) -> list[str]:
         """Name what an earlier session left behind."""

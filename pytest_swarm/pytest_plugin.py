@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from pytest_swarm.errors import SettingError
-from pytest_swarm.fixtures import agent, gateway, swarm_agent, swarm_gateway
+from pytest_swarm.fixtures import agent, gateway, swarm, swarm_agent, swarm_gateway
 from pytest_swarm.gathering import Gathering, describe_session, put_on_report
-from pytest_swarm.items import MARKERS, demands_of, marks_of, wants_event_loop
+from pytest_swarm.items import MARKERS, demands_of, marks_of, own_fixture, wants_event_loop
 from pytest_swarm.options import register
 from pytest_swarm.session import CHECKED, DEMANDS, SESSION, TRIAL, SwarmSession
 from pytest_swarm.settings import read_settings
 
-__all__ = ["agent", "gateway", "swarm_agent", "swarm_gateway"]
+__all__ = ["agent", "gateway", "swarm", "swarm_agent", "swarm_gateway"]
 
 FOREIGN = "pytest-swarm"
 """Another distribution with the same import package and the same marker: beside it, swarm tests would pass unrun."""
@@ -110,7 +110,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     trial = item.stash.get(TRIAL, None)
-    if trial is None or not isinstance(item, pytest.Function):
+    if trial is None or not isinstance(item, pytest.Function) or own_fixture(item, ("swarm",)):
         return (yield)
     with item.config.stash[SESSION].swarming(item, trial):
         return (yield)
@@ -121,13 +121,11 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    trial = item.stash.get(TRIAL, None)
-    if trial is not None and call.when == "call":
-        put_on_report(trial, report)
+    if call.when == "call":
+        put_on_report(item, item.config.stash[SESSION].records_of(item), report)
     return report
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    if TRIAL in item.stash:
-        item.config.stash[SESSION].close_trial(item)
+    item.config.stash[SESSION].close_trials(item)

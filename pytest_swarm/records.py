@@ -14,6 +14,7 @@ __all__ = [
     "REPLY_OUTCOMES",
     "TASK_STATUSES",
     "TIMED_OUTCOMES",
+    "TOOL_CALL_REASONS",
     "Attempt",
     "Call",
     "Reading",
@@ -53,6 +54,9 @@ REPLY_OUTCOMES: Final = frozenset({"ok", "incomplete", "content_filter", "refusa
 
 TIMED_OUTCOMES: Final = frozenset({"ok", "incomplete"})
 """Outcomes whose latencies enter the distributions of calls."""
+
+TOOL_CALL_REASONS: Final = frozenset({"tool_calls", "tool_use", "function_call"})
+"""Finish reasons of replies that call a tool, on the three wires: they are in no JSON rate."""
 
 TASK_STATUSES: Final = ("passed", "failed", "skipped", "cancelled", "timeout", "json_invalid", "schema_invalid")
 

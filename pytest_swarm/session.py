@@ -47,13 +47,7 @@ class SwarmSession:
         return PriceTable(self.settings.prices)
 
     def open_trial(self, item: pytest.Function, demands: Demands) -> Trial:
-        """Get a test ready to be measured; the tap is set with the first."""
-        from pytest_swarm.swarm.outcomes import TestOutcomes
-        from pytest_swarm.tap import aiohttp as tap
-        from pytest_swarm.trial import Trial
-
-        tap.install()
-        self._tapped = True
+        """Get a test ready to be measured."""
         if inspect.iscoroutinefunction(item.obj) and not has_event_loop(item):
             pytest.fail(
                 "swarm: an async test needs pytest-asyncio, which is not loaded or has not claimed this test; "
@@ -62,15 +56,34 @@ class SwarmSession:
             )
         names = shared_fixtures(item)
         if names and item.get_closest_marker("swarm") is not None:
-            item.warn(
-                pytest.PytestWarning(f"agents of a swarm share {', '.join(names)}: what it holds is of all of them")
-            )
+            item.warn(pytest.PytestWarning(f"agents of a swarm share {', '.join(names)}: it holds what all of them do"))
+        trial = item.stash[TRIAL] = self._trial(item, demands)
+        return trial
+
+    def open_inline(self, item: pytest.Function, demands: Demands) -> Trial:
+        """Get a swarm inside a test ready."""
+        trial = self._trial(item, demands)
+        item.stash.setdefault(INLINE, []).append(trial)
+        self._live[f"{item.nodeid} {len(item.stash[INLINE])}"] = trial
+        return trial
+
+    def _trial(self, item: pytest.Function, demands: Demands) -> Trial:
+        """A trial; the tap is set with the first."""
+        from pytest_swarm.swarm.outcomes import TestOutcomes
+        from pytest_swarm.tap import aiohttp as tap
+        from pytest_swarm.trial import Trial
+
+        tap.install()
+        self._tapped = True
         outcomes = TestOutcomes(pytest.skip.Exception, (KeyboardInterrupt, pytest.exit.Exception))
         watcher = None if self.progress is None else ProgressWatch(self.progress, item.name)
         rows = self.rows.open(item.nodeid)
-        trial = Trial(item.nodeid, demands, self.settings, self.prices, rows, outcomes, self._checked, watcher)
-        item.stash[TRIAL] = trial
-        return trial
+        return Trial(item.nodeid, demands, self.settings, self.prices, rows, outcomes, self._checked, watcher)
+
+    def records_of(self, item: pytest.Item) -> list[dict[str, Any]]:
+        """The records of all swarms of a test that were judged."""
+        trials = [item.stash.get(TRIAL, None), *item.stash.get(INLINE, [])]
+        return [trial.record for trial in trials if trial is not None and trial.record is not None]
 
     @contextmanager
     def swarming(self, item: pytest.Function, trial: Trial) -> Iterator[None]:
@@ -119,11 +132,12 @@ class SwarmSession:
         if problem is not None:
             pytest.fail(f"swarm: {problem}", pytrace=False)
 
-    def close_trial(self, item: pytest.Item) -> None:
+    def close_trials(self, item: pytest.Item) -> None:
         """A test is over, whatever came of it."""
-        trial = self._live.pop(item.nodeid, None) or item.stash.get(TRIAL, None)
-        if trial is not None:
+        trials = [trial for trial in (item.stash.get(TRIAL, None), *item.stash.get(INLINE, [])) if trial is not None]
+        for trial in trials:
             trial.rows.close()
+        self._live = {name: trial for name, trial in self._live.items() if trial not in trials}
 
     def unfinished(self) -> list[Trial]:
         """The trials that were going on when the session was stopped."""
@@ -159,3 +173,4 @@ CHECKED: pytest.StashKey[list[pytest.Mark]] = pytest.StashKey()
 """The markers with which an item was checked: a conftest may add some later."""
 DEMANDS: pytest.StashKey[Demands] = pytest.StashKey()
 TRIAL: pytest.StashKey[Trial] = pytest.StashKey()
+INLINE: pytest.StashKey[list[Trial]] = pytest.StashKey()

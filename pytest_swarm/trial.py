@@ -47,7 +47,7 @@ class Demands:
     """Whether the test is parametrised by model."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Trial:
     """One test from the set-up of its fixtures to its record."""
 

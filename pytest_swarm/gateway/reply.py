@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_swarm.errors import InvalidJSON
 from pytest_swarm.reading.json_output import Validator, json_status
-from pytest_swarm.records import Call, Reading, Usage
+from pytest_swarm.records import TOOL_CALL_REASONS, Call, Reading, Usage
 
 __all__ = ["JsonRule", "Reply"]
 
@@ -22,7 +22,7 @@ class JsonRule:
 
     def status(self, reading: Reading) -> str | None:
         """The JSON status of a reply; None for tool calls, which are in no JSON rate."""
-        if reading.finish_reason in {"tool_calls", "tool_use", "function_call"}:
+        if reading.finish_reason in TOOL_CALL_REASONS:
             return None
         if reading.outcome == "truncated":
             return "truncated"

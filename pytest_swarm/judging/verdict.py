@@ -79,6 +79,12 @@ class Judgement:
     confidence: float = CONFIDENCE
     """Of the bounds, each side."""
 
+    def __bool__(self) -> bool:
+        return self.verdict == "pass"
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {'; '.join(self.reasons)}" if self.reasons else self.verdict
+
 
 def judge(
     result: SwarmResult,

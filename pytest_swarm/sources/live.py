@@ -53,7 +53,7 @@ class LiveSource:
 
     async def __aexit__(self, *exc_info: object) -> None:
         for response in self._reading:
-            # Whoever still reads, in a task that nobody waits for, would otherwise wait on a closed connection for ever.
+            # Whoever still reads, in a task that nobody waits for, would else wait on a closed connection for ever.
             response.content.set_exception(aiohttp.ClientConnectionError("the run is over"))
         for session in (self._pooled, self._fresh):
             if session is not None:

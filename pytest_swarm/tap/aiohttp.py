@@ -184,7 +184,7 @@ def ending_of(error: BaseException, exchange: Exchange) -> Ending:
         case asyncio.CancelledError():
             return Ending.CANCELLED
         case _ if type(error) is aiohttp.ClientConnectionError:
-            # What a reader is told when its own side closes the response: aiohttp does so when its timeout is over, too.
+            # What a reader is told when its own side closes the response, which it also does when its timeout is over.
             late = exchange.gives_up_at is not None and exchange.clock() >= exchange.gives_up_at
             return Ending.TIMEOUT if late else Ending.CANCELLED
         case aiohttp.ConnectionTimeoutError():

@@ -243,8 +243,10 @@ REFUSED = {
         "unittest.TestCase",
     ),
     "hypothesis": (
-        "import hypothesis, hypothesis.strategies as st\n@pytest.mark.swarm(2)\n"
-        + "@hypothesis.given(st.integers())\ndef test_it(x): pass\n",
+        (
+            "import hypothesis, hypothesis.strategies as st\n@pytest.mark.swarm(2)\n"
+            "@hypothesis.given(st.integers())\ndef test_it(x): pass\n"
+        ),
         "hypothesis",
     ),
     "generator": ("@pytest.mark.swarm(2)\nasync def test_it(agent):\n    yield\n", "generator"),

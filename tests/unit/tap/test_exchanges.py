@@ -123,12 +123,14 @@ def test_a_slow_reader_does_not_move_the_times(base_url: str) -> None:
             await asyncio.sleep(0.3)
 
     async def own_session(gateway: Gateway, agent: Agent) -> None:
-        async with aiohttp.ClientSession() as session:
-            async with session.post(
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(
                 f"{base_url}/chat/completions", json={"model": "plain", "messages": [], "stream": True}
-            ) as response:
-                async for _ in response.content.iter_any():
-                    await asyncio.sleep(0.3)
+            ) as response,
+        ):
+            async for _ in response.content.iter_any():
+                await asyncio.sleep(0.3)
 
     for each in (body, own_session):
         rows, _ = asyncio.run(swarm(base_url, each))
@@ -173,10 +175,10 @@ def test_what_a_task_leaves_running_is_booked_as_cancelled(base_url: str) -> Non
 
 def test_requests_that_are_no_model_calls_pass_through(base_url: str) -> None:
     async def body(gateway: Gateway, agent: Agent) -> None:
-        async with aiohttp.ClientSession() as session:
-            async with session.get(base_url.removesuffix("/v1") + "/log") as response:
-                assert response.status == 200
-                assert isinstance(await response.json(), list)
+        log = base_url.removesuffix("/v1") + "/log"
+        async with aiohttp.ClientSession() as session, session.get(log) as response:
+            assert response.status == 200
+            assert isinstance(await response.json(), list)
 
     rows, conducting = asyncio.run(swarm(base_url, body))
     assert rows.calls == []
