@@ -15,12 +15,14 @@ OPTIONS: Final = frozenset(
         "clock",
         "concurrency",
         "header",
+        "hosts",
         "json",
         "model",
         "no-progress",
         "repeat",
         "seed",
         "sla",
+        "systems",
         "tasks",
     }
 )
@@ -38,9 +40,7 @@ def require(name: str, value: object, available: frozenset[str], what: str) -> N
     Raises:
         NotAvailable: neither the setting nor, for a setting that is partly there, the value can be used yet.
     """
-    adaptive = name == "concurrency" and isinstance(value, tuple)
-    virtual = name == "clock" and value == "virtual"
-    if adaptive or virtual:
+    if name == "concurrency" and isinstance(value, tuple):
         raise NotAvailable(f"{what}: {_written(value)} is not available yet in this version")
     if name not in available:
         raise NotAvailable(f"{what} is not available yet in this version")

@@ -200,6 +200,8 @@ class RunResult:
     """By call outcome, every outcome but `ok`, warm-up left out."""
     in_flight_max: int = 0
     """The largest number of tasks that were running at one time."""
+    simulated: str | None = None
+    """What a simulated gateway said of itself: its system and its speed. None when none answered."""
     interrupted: str | None = None
     """Why the run ended before its plan did; None when it was finished."""
     audit: dict[str, Any] | None = None

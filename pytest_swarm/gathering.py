@@ -33,8 +33,11 @@ def put_on_report(item: pytest.Item, records: list[dict[str, Any]], report: pyte
 def describe_session(session: SwarmSession, swarms: int) -> list[str]:
     """Lines under the collection: what the swarms will talk to."""
     settings = session.settings
-    key = f", key from {settings.api_key_variable}" if settings.api_key_variable else ""
     tests = "1 swarm test" if swarms == 1 else f"{swarms} swarm tests"
+    if settings.base_url is None:
+        systems = ", ".join(session.systems)
+        return [f"swarm: {tests}, SIMULATED gateway ({systems}): no model is called; --swarm-base-url names a real one"]
+    key = f", key from {settings.api_key_variable}" if settings.api_key_variable else ""
     return [f"swarm: {tests}, live gateway {settings.base_url}{key}"]
 
 

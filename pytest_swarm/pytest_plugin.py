@@ -90,8 +90,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _check(item: pytest.Item) -> None:
     item.stash[CHECKED] = marks_of(item)
-    demands = demands_of(item, item.config.stash[SESSION].settings)
+    session = item.config.stash[SESSION]
+    demands = demands_of(item, session.settings)
     if demands is not None:
+        session.check_model(demands)
         item.stash[DEMANDS] = demands
 
 

@@ -6,13 +6,13 @@ import functools
 import inspect
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_swarm.errors import SwarmError
+from pytest_swarm.errors import SettingError, SwarmError
 from pytest_swarm.fixtures import bound
 from pytest_swarm.items import has_event_loop, shared_fixtures
 from pytest_swarm.progresswatch import ProgressWatch
@@ -22,7 +22,8 @@ from pytest_swarm.verdicts import conclude
 if TYPE_CHECKING:
     from pytest_swarm.reports.progress import ProgressLine
     from pytest_swarm.settings import Settings
-    from pytest_swarm.trial import Demands, Trial
+    from pytest_swarm.sources.simulated.systems import System
+    from pytest_swarm.trial import Demands, Surroundings, Trial
 
 __all__ = ["CHECKED", "DEMANDS", "SESSION", "TRIAL", "SwarmSession"]
 
@@ -36,15 +37,31 @@ class SwarmSession:
         self.rows = RowFolder(config)
         self.progress = _progress_line(config, settings)
         self._live: dict[str, Trial] = {}
-        self._checked: dict[tuple[str, str | None], str | None] = {}
         self._tapped = False
 
     @functools.cached_property
-    def prices(self) -> Any:
-        """The user's price table."""
+    def around(self) -> Surroundings:
+        """What all trials share."""
         from pytest_swarm.judging.prices import PriceTable
+        from pytest_swarm.swarm.outcomes import TestOutcomes
+        from pytest_swarm.trial import Surroundings
 
-        return PriceTable(self.settings.prices)
+        outcomes = TestOutcomes(pytest.skip.Exception, (KeyboardInterrupt, pytest.exit.Exception))
+        return Surroundings(self.settings, PriceTable(self.settings.prices), self.systems, outcomes)
+
+    @functools.cached_property
+    def systems(self) -> Mapping[str, System]:
+        """The simulated gateway's systems, by name."""
+        from pytest_swarm.sources.simulated.systems import builtin_systems, load_systems
+
+        return builtin_systems() if self.settings.systems is None else load_systems(self.settings.systems)
+
+    def check_model(self, demands: Demands) -> None:
+        """Raise `SettingError` for a model that the simulated gateway does not have."""
+        from pytest_swarm.sources.simulated.systems import find_system
+
+        if self.settings.base_url is None:
+            find_system(demands.model, self.systems)
 
     def open_trial(self, item: pytest.Function, demands: Demands) -> Trial:
         """Get a test ready to be measured."""
@@ -57,28 +74,39 @@ class SwarmSession:
         names = shared_fixtures(item)
         if names and item.get_closest_marker("swarm") is not None:
             item.warn(pytest.PytestWarning(f"agents of a swarm share {', '.join(names)}: it holds what all of them do"))
-        trial = item.stash[TRIAL] = self._trial(item, demands)
-        return trial
+        try:
+            trial = item.stash[TRIAL] = self._trial(item, demands)
+        except SettingError as error:
+            problem = str(error)
+        else:
+            return trial
+        pytest.fail(f"swarm: {problem}", pytrace=False)
 
     def open_inline(self, item: pytest.Function, demands: Demands) -> Trial:
         """Get a swarm inside a test ready."""
-        trial = self._trial(item, demands)
-        item.stash.setdefault(INLINE, []).append(trial)
-        self._live[f"{item.nodeid} {len(item.stash[INLINE])}"] = trial
+        number = len(item.stash.setdefault(INLINE, [])) + 1
+        trial = self._trial(item, demands, number)
+        item.stash[INLINE].append(trial)
+        self._live[f"{item.nodeid} {number}"] = trial
         return trial
 
-    def _trial(self, item: pytest.Function, demands: Demands) -> Trial:
+    def _trial(self, item: pytest.Function, demands: Demands, number: int = 0) -> Trial:
         """A trial; the tap is set with the first."""
-        from pytest_swarm.swarm.outcomes import TestOutcomes
         from pytest_swarm.tap import aiohttp as tap
         from pytest_swarm.trial import Trial
 
         tap.install()
         self._tapped = True
-        outcomes = TestOutcomes(pytest.skip.Exception, (KeyboardInterrupt, pytest.exit.Exception))
         watcher = None if self.progress is None else ProgressWatch(self.progress, item.name)
-        rows = self.rows.open(item.nodeid)
-        return Trial(item.nodeid, demands, self.settings, self.prices, rows, outcomes, self._checked, watcher)
+        return Trial(
+            item.nodeid,
+            demands,
+            self.around,
+            self.rows.open(item.nodeid),
+            is_async=inspect.iscoroutinefunction(item.obj),
+            number=number,
+            watcher=watcher,
+        )
 
     def records_of(self, item: pytest.Item) -> list[dict[str, Any]]:
         """The records of all swarms of a test that were judged."""

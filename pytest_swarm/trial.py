@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_swarm.columns import SwarmResult
 from pytest_swarm.errors import SettingError
@@ -17,6 +17,8 @@ from pytest_swarm.gateway.reply import JsonRule
 from pytest_swarm.judging.verdict import Judgement, judge
 from pytest_swarm.reports.record import test_record
 from pytest_swarm.sources.live import LiveSource
+from pytest_swarm.sources.simulated.source import SimulatedSource
+from pytest_swarm.sources.simulated.systems import DEFAULT_SYSTEM
 from pytest_swarm.swarm.conductor import Conductor
 from pytest_swarm.swarm.outcomes import TestOutcomes
 
@@ -27,10 +29,14 @@ if TYPE_CHECKING:
     from pytest_swarm.records import Reading
     from pytest_swarm.rowfile import RowFile
     from pytest_swarm.settings import Settings
+    from pytest_swarm.sources.simulated.systems import System
     from pytest_swarm.swarm.plan import Plan
     from pytest_swarm.tap.routing import Agent, TaskContext
 
-__all__ = ["Demands", "Trial"]
+__all__ = ["Demands", "Surroundings", "Trial"]
+
+SIMULATED_URL: Final = "http://simulated.localhost/v1"
+"""Where requests to the simulated gateway are addressed; nothing is sent there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,57 +53,70 @@ class Demands:
     """Whether the test is parametrised by model."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all trials of a session share."""
+
+    settings: Settings
+    prices: PriceTable
+    systems: Mapping[str, System]
+    """The simulated gateway's, by name."""
+    outcomes: TestOutcomes
+    checked: dict[tuple[str, str | None], str | None] = field(default_factory=dict)
+    """What pre-flight questions found, by address and model: an error's text, or None."""
+
+
 class Trial:
     """One test from the set-up of its fixtures to its record."""
 
-    nodeid: str
-    demands: Demands
-    settings: Settings
-    prices: PriceTable
-    rows: RowFile
-    outcomes: TestOutcomes
-    checked: dict[tuple[str, str | None], str | None]
-    """What pre-flight calls of this session found, by address and model: an error's text, or None."""
-    watcher: ProgressWatch | None = None
-    conductor: Conductor = field(init=False)
-    terms: Terms = field(init=False)
-    gateway: Gateway = field(init=False)
-    judgement: Judgement | None = None
-    record: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        demands, settings = self.demands, self.settings
-        if settings.base_url is None:
-            raise SettingError(
-                "no gateway is named: give --swarm-base-url, SWARM_BASE_URL or the ini key swarm_base_url"
-            )
+    def __init__(
+        self,
+        nodeid: str,
+        demands: Demands,
+        around: Surroundings,
+        rows: RowFile,
+        *,
+        is_async: bool = True,
+        number: int = 0,
+        watcher: ProgressWatch | None = None,
+    ) -> None:
+        """`number` tells the swarms of one test apart. Raises `SettingError` when the settings do not go together."""
+        self.nodeid = nodeid
+        self.demands = demands
+        self.rows = rows
+        self.judgement: Judgement | None = None
+        self.record: dict[str, Any] | None = None
+        self._around = around
+        self._seed = f"{demands.plan.seed}:{nodeid}:{number}" if number else f"{demands.plan.seed}:{nodeid}"
+        settings = around.settings
+        self._live = settings.base_url is not None
         result = SwarmResult(
-            nodeid=self.nodeid,
-            model=demands.model,
-            gateway_kind="live",
+            nodeid=nodeid,
+            model=demands.model if self._live else demands.model or DEFAULT_SYSTEM,
+            gateway_kind="live" if self._live else "simulated",
             base_url=settings.base_url,
-            clock="real",
+            clock=_clock(settings, live=self._live, is_async=is_async),
             plan=demands.plan.to_dict(),
-            rows=str(self.rows.path),
+            rows=str(rows.path),
             notes=list(demands.plan.notes),
         )
         self.conductor = Conductor(
             result,
             demands.plan,
-            make_source=_live_source,
-            rows=self.rows,
+            make_source=self._source,
+            rows=rows,
             price=self._price,
-            outcomes=self.outcomes,
+            outcomes=around.outcomes,
             json_check=None if demands.json_rule is None else demands.json_rule.status,
-            watcher=self.watcher,
+            watcher=watcher,
+            confined=None if self._live else frozenset(settings.hosts),
         )
-        if self.watcher is not None:
-            self.watcher.watch(self.conductor)
+        if watcher is not None:
+            watcher.watch(self.conductor)
         self.terms = Terms(
-            base_url=settings.base_url,
+            base_url=settings.base_url or SIMULATED_URL,
             headers=_headers(settings),
-            model=demands.model,
+            model=result.model,
             limits=demands.plan.timeout,
             retries=demands.plan.retries,
             json_rule=demands.json_rule,
@@ -106,13 +125,15 @@ class Trial:
 
     async def run(self, body: Callable[[Agent], Any]) -> None:
         """Run a coroutine function as the plan says, after a question to the gateway whether it can work at all."""
-        await self._preflight()
+        if self._live:
+            await self._preflight()
         await self.conductor.run(body)
 
     def run_in_threads(self, body: Callable[[Agent, Callable[[Any], Any]], Any]) -> None:
         """Run a plain function as the plan says; it gets the agent, and how to make a fixture's value blocking."""
         with Portal() as portal:
-            portal.call(self._preflight())
+            if self._live:
+                portal.call(self._preflight())
 
             def blocking(value: Any) -> Any:
                 return BlockingGateway(value, portal) if isinstance(value, Gateway) else value
@@ -131,38 +152,55 @@ class Trial:
         )
         self.judgement = judgement
         self.rows.flush()
+        result = self.conductor.result
+        said = next((run.simulated for run in result.runs if run.simulated is not None), None)
+        over_http = self._live and said is not None
+        if over_http:
+            result.gateway_kind = "simulated"
         self.record = test_record(
-            self.conductor.result,
+            result,
             judgement,
             test=test,
             param_model=demands.model if demands.parametrised else None,
+            simulated=f"simulated over HTTP ({said})" if over_http else None,
         )
         return judgement
 
     def _outside(self) -> TaskContext:
-        return self.conductor.outside(LiveSource())
+        return self.conductor.outside(LiveSource() if self._live else self._simulated("outside"))
+
+    def _source(self, run: int) -> AbstractAsyncContextManager[Source]:
+        return LiveSource() if self._live else self._simulated(str(run))
+
+    def _simulated(self, run: str) -> SimulatedSource:
+        return SimulatedSource(self._around.systems, f"{self._seed}:{run}")
 
     def _price(self, model: str | None, reading: Reading) -> Cost:
         usage = reading.usage
         reported = None if usage is None else usage.reported_cost
-        return self.prices.cost(model, usage, reported, reading.outcome)
+        return self._around.prices.cost(model, usage, reported, reading.outcome)
 
     async def _preflight(self) -> None:
         key = (self.terms.base_url, self.terms.model)
-        if key not in self.checked:
+        if key not in self._around.checked:
             try:
-                await preflight(self.terms, self.settings.api_key_variable)
+                await preflight(self.terms, self._around.settings.api_key_variable)
             except SettingError as error:
-                self.checked[key] = str(error)
+                self._around.checked[key] = str(error)
             else:
-                self.checked[key] = None
-        found = self.checked[key]
+                self._around.checked[key] = None
+        found = self._around.checked[key]
         if found is not None:
             raise SettingError(found)
 
 
-def _live_source(_run: int) -> AbstractAsyncContextManager[Source]:
-    return LiveSource()
+def _clock(settings: Settings, *, live: bool, is_async: bool) -> str:
+    """The clock of a test. Virtual time has no use where something real answers, and no way into threads."""
+    if settings.clock == "virtual" and live:
+        raise SettingError("--swarm-clock virtual needs the simulated gateway or a replay; drop it or --swarm-base-url")
+    if settings.clock == "virtual" and not is_async:
+        raise SettingError("--swarm-clock virtual needs an async test: a sync body runs in threads, on the real clock")
+    return "real" if live or not is_async or settings.clock == "real" else "virtual"
 
 
 def _headers(settings: Settings) -> Mapping[str, str]:

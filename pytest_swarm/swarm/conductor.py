@@ -51,6 +51,7 @@ class Conductor:
         outcomes: TestOutcomes,
         json_check: JsonCheck | None = None,
         watcher: Watcher | None = None,
+        confined: frozenset[str] | None = None,
     ) -> None:
         self.result = result
         self.plan = plan
@@ -62,6 +63,7 @@ class Conductor:
         self._json_check = json_check
         self._outcomes = outcomes
         self._watcher = watcher
+        self._confined = confined
         self._refusals = 0
         self._stop: Callable[[str], None] = lambda _: None
         self._clock: VirtualClock | None = None
@@ -104,13 +106,13 @@ class Conductor:
             self.result.runs.append(RunResult(0))
         ledger = self._ledger(self.result.runs[-1], real_now)
         ledger.zero = real_now()
-        return TaskContext(None, ledger.run.index, ledger, source, self.plan.seed)
+        return TaskContext(None, ledger.run.index, ledger, source, self.plan.seed, confined=self._confined)
 
     def _course(self, index: int, source: Source, now: Now) -> Course:
         if index == len(self.result.runs):
             self.result.runs.append(RunResult(index))
         ledger = self._ledger(self.result.runs[index], now)
-        return Course(self.plan, ledger, source, self._outcomes, self.errors)
+        return Course(self.plan, ledger, source, self._outcomes, self.errors, self._confined)
 
     def _ledger(self, run: RunResult, now: Now) -> Ledger:
         return Ledger(

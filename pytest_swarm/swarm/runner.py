@@ -51,6 +51,8 @@ class Course:
     outcomes: TestOutcomes
     errors: dict[str, BaseException] = field(default_factory=dict)
     """The first exception behind each task status; warm-up left out."""
+    confined: frozenset[str] | None = None
+    """See `TaskContext.confined`."""
     in_flight: int = 0
 
     def indices(self) -> Iterator[tuple[int, bool]]:
@@ -74,6 +76,7 @@ class Course:
             seed=self.plan.seed,
             warmup=warmup,
             due=due,
+            confined=self.confined,
         )
 
     def started(self) -> None:

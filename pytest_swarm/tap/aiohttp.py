@@ -20,7 +20,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from pytest_swarm.exchange import Ending, Exchange, Request
 from pytest_swarm.sources.live import current_exchange
-from pytest_swarm.tap.follow import follow
+from pytest_swarm.tap.follow import check_host, follow
 from pytest_swarm.tap.routing import current
 
 __all__ = ["describe", "ending_of", "install", "lower_names", "uninstall"]
@@ -76,11 +76,14 @@ def _measured_request(original: Any) -> Any:
             body = _Body(exchange.request.body, "application/json")
             return await _follow_request(original, self, method, str_or_url, kwargs, exchange, body)
         context = current.get()
-        found = None if context is None else _body_of(self, kwargs)
-        if context is None or found is None:
+        if context is None:
             return await original(self, method, str_or_url, **kwargs)
-        url = str(self._build_url(str_or_url))
-        exchange = follow(context, Request(method, url, lower_names(kwargs.get("headers")), found.content))
+        url = self._build_url(str_or_url)
+        check_host(context, url.host)
+        found = _body_of(self, kwargs)
+        if found is None:
+            return await original(self, method, str_or_url, **kwargs)
+        exchange = follow(context, Request(method, str(url), lower_names(kwargs.get("headers")), found.content))
         if exchange is None:
             return await original(self, method, str_or_url, **kwargs)
         return await _follow_request(original, self, method, str_or_url, kwargs, exchange, found)

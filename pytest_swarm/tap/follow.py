@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pytest_swarm.errors import SwarmError
 from pytest_swarm.exchange import Ending, Exchange, Request
 from pytest_swarm.reading import reader_factory, wire_of
 
 if TYPE_CHECKING:
     from pytest_swarm.tap.routing import TaskContext
 
-__all__ = ["exchange_for", "follow", "model_of"]
+__all__ = ["check_host", "exchange_for", "follow", "model_of"]
 
 
 def exchange_for(context: TaskContext, request: Request, wire: str) -> Exchange:
@@ -43,6 +45,26 @@ def follow(context: TaskContext, request: Request) -> Exchange | None:
     exchange.on_finish = finished
     opened.attempt(exchange)
     return exchange
+
+
+def check_host(context: TaskContext, host: str | None) -> None:
+    """Stop what would leave the machine although this run calls no real model."""
+    if context.confined is None or host is None or host in context.confined or is_loopback(host):
+        return
+    raise SwarmError(
+        f"a request to {host} was stopped: this run is simulated and reaches loopback only; "
+        "give --swarm-base-url to run against a real gateway, or list the host in the ini key swarm_hosts"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine's own."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def model_of(body: bytes) -> str | None:

@@ -14,7 +14,7 @@ from pytest_swarm.columns import Failure, RunResult
 from pytest_swarm.errors import SettingError
 from pytest_swarm.exchange import Ending
 from pytest_swarm.records import Call, Reading, Task
-from pytest_swarm.tap.opencall import OpenCall
+from pytest_swarm.tap.opencall import SIMULATED, OpenCall
 
 if TYPE_CHECKING:
     from pytest_swarm.clock import Now
@@ -68,6 +68,7 @@ class Ledger:
         context = opened.context
         context.open.discard(opened)
         exchange = opened.sent[-1].exchange
+        self.run.simulated = self.run.simulated or exchange.headers.get(SIMULATED)
         call = opened.closed = opened.close(self.zero, self.price)
         if self.json_check is not None and exchange.status is not None and 200 <= exchange.status < 300:
             call.json_status = self.json_check(opened.sent[-1].reading)

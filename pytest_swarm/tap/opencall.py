@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_swarm.exchange import Exchange
 from pytest_swarm.records import TIMED_OUTCOMES, Attempt, Call, Reading
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from pytest_swarm.judging.prices import Cost
     from pytest_swarm.tap.routing import TaskContext
 
-__all__ = ["OpenCall", "source_of"]
+__all__ = ["SIMULATED", "OpenCall", "source_of"]
+
+SIMULATED: Final = "x-swarm-simulated"
+"""The header by which a simulated gateway says that it is one: `<system>;<speed>`."""
 
 
 @dataclass(slots=True)
@@ -100,7 +103,7 @@ class OpenCall:
 
 def source_of(exchange: Exchange) -> str:
     """`live` or `simulated`: a simulated gateway says so in a header, wherever it stands."""
-    return "simulated" if "x-swarm-simulated" in exchange.headers else "live"
+    return "simulated" if SIMULATED in exchange.headers else "live"
 
 
 def _length(exchange: Exchange, reading: Reading) -> float | None:

@@ -31,6 +31,8 @@ class TaskContext:
     """When the task should have started, on the clock of the run."""
     calls: list[Call] = field(default_factory=list)
     open: set[OpenCall] = field(default_factory=set)
+    confined: frozenset[str] | None = None
+    """Hosts beside loopback that the task may reach; None where it may reach any."""
     gone: bool = False
     """The task is over: what it left running is kept in no book."""
 

@@ -21,6 +21,7 @@ PYTEST_SIDE = (
     "__init__",
     "fixtures",
     "gathering",
+    "inline",
     "items",
     "options",
     "progresswatch",

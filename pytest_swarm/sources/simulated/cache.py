@@ -20,6 +20,9 @@ __all__ = ["Piece", "Prefix", "PromptCache", "prefixes_of"]
 ENTRIES: Final = 100_000
 """Prefixes that a cache holds at most; beyond that the one that was used longest ago is dropped."""
 
+_BORDER: Final = b"\xff"
+"""Stands between pieces, so that ("ab", "c") and ("a", "bc") are two prompts: no UTF-8 text has this byte."""
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -45,8 +48,7 @@ def prefixes_of(pieces: Iterable[Piece], block_tokens: int) -> list[Prefix]:
     running = hashlib.blake2b(digest_size=16)
     tokens = 0
     for piece in pieces:
-        # The length keeps ("ab", "c") and ("a", "bc") apart.
-        running.update(b"%d:" % len(piece.text))
+        running.update(_BORDER)
         for begin in range(0, len(piece.text), size):
             block = piece.text[begin : begin + size]
             running.update(block.encode("utf-8", "surrogatepass"))

@@ -17,7 +17,7 @@ from pytest_swarm.exchange import Ending
 from pytest_swarm.sources.simulated.asking import Refused
 from pytest_swarm.sources.simulated.engine import EPOCH
 from pytest_swarm.sources.simulated.ledger import Entry, Ledger
-from pytest_swarm.sources.simulated.reception import CHAT, Reception, wire_of
+from pytest_swarm.sources.simulated.reception import CHAT, Reception, wire_at
 from pytest_swarm.sources.simulated.systems import System
 from pytest_swarm.sources.simulated.timeline import ScaledTimeline
 
@@ -93,7 +93,7 @@ class HttpFront:
 
     async def _refuse(self, request: web.Request, refused: Refused) -> web.StreamResponse:
         outlet = _Outlet()
-        self._reception.refuse(wire_of(request.path) or CHAT, refused, outlet)
+        self._reception.refuse(wire_at(request.path) or CHAT, refused, outlet)
         return await self._carry(request, outlet, Entry(request.path, self._now()))
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:

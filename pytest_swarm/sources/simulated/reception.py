@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 from pytest_swarm.errors import nearest
 from pytest_swarm.exchange import Ending
+from pytest_swarm.reading import wire_of
 from pytest_swarm.sources.simulated.asking import Ask, Refused
 from pytest_swarm.sources.simulated.chat_wire import ChatWire
 from pytest_swarm.sources.simulated.engine import Engine
@@ -19,20 +19,16 @@ from pytest_swarm.sources.simulated.visit import JSON, Sink, Visit
 from pytest_swarm.sources.simulated.wire import Wire, parse_body
 from pytest_swarm.values import plain
 
-__all__ = ["CHAT", "Reception", "wire_of"]
+__all__ = ["CHAT", "Reception", "wire_at"]
 
 CHAT: Final = ChatWire()
-_WIRES: Final[dict[str, Wire]] = {
-    "/chat/completions": CHAT,
-    "/messages": MessagesWire(),
-    "/responses": ResponsesWire(),
-}
+_WIRES: Final[dict[str, Wire]] = {"chat": CHAT, "messages": MessagesWire(), "responses": ResponsesWire()}
+_ADDRESSES: Final = "/chat/completions, /messages, /responses"
 
 
-def wire_of(url: str) -> Wire | None:
-    """The wire format that a URL speaks, by the end of its path; None for another address."""
-    path = urlsplit(url).path.rstrip("/")
-    return next((wire for end, wire in _WIRES.items() if path.endswith(end)), None)
+def wire_at(url: str) -> Wire | None:
+    """The wire format that is spoken at a URL, by the end of its path; None for another address."""
+    return _WIRES.get(wire_of(url) or "")
 
 
 class Reception:
@@ -60,10 +56,10 @@ class Reception:
 
     def receive(self, url: str, body: bytes, sink: Sink) -> Visit | None:
         """Take one request on; its reply goes to `sink`. None when it was refused, and answered so, at once."""
-        wire = wire_of(url)
+        wire = wire_at(url)
         try:
             if wire is None:
-                raise Refused(404, f"nothing answers at this address; there are {', '.join(_WIRES)}", "not_found")
+                raise Refused(404, f"nothing answers at this address; there are {_ADDRESSES}", "not_found")
             ask = wire.read(parse_body(body))
             return self._visit(wire, ask, sink)
         except Refused as refused:
