@@ -80,7 +80,7 @@ KNOWS_PYTEST = (*PYTEST_SIDE, "reports/benchmark")
 PYTEST = frozenset({"_pytest", "pytest", "pytest_asyncio", "pytest_benchmark", "xdist"})
 
 LOADED_ON_DEMAND = frozenset(
-    {"gateway/preflight", "sources/live", "sources/simulated/http_front", "tap/aiohttp", "trial"}
+    {"gateway/preflight", "inline", "sources/live", "sources/simulated/http_front", "tap/aiohttp", "trial"}
 )
 """Modules that need a third-party package to load: others import them inside functions only."""
 
