@@ -7,7 +7,7 @@ import gc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_swarm.records import Task
 from pytest_swarm.swarm.outcomes import ReturnedValue, TestOutcomes, describe, status_of
@@ -142,8 +142,12 @@ class AsyncRunner:
         self._stop = loop.create_future()
         course.ledger.zero = course.ledger.now()
         for warmup in (True, False):
-            numbers = iter([index for index, warm in course.indices() if warm is warmup])
-            lanes = [loop.create_task(self._lane(body, numbers, warmup=warmup)) for _ in range(course.lanes())]
+            numbers = [index for index, warm in course.indices() if warm is warmup]
+            waiting = iter(numbers)
+            lanes = [
+                loop.create_task(self._lane(body, waiting, warmup=warmup))
+                for _ in range(min(course.lanes(), len(numbers)))
+            ]
             try:
                 await self._until_done(lanes)
             except RunStopped as stopped:
@@ -153,17 +157,17 @@ class AsyncRunner:
     async def _until_done(self, lanes: list[asyncio.Task[None]]) -> None:
         """Wait for the lanes; when one raises, or we are cancelled or stopped, end the others first."""
         assert self._stop is not None
-        pending: set[asyncio.Future[None]] = {*lanes, self._stop}
+        everything = asyncio.gather(*lanes)
+        ends: set[asyncio.Future[Any]] = {everything, self._stop}
         try:
-            while any(not lane.done() for lane in lanes):
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                for finished in done:
-                    finished.result()
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for finished in done:
+                finished.result()
         finally:
             self._stopping = True
             for lane in lanes:
                 lane.cancel()
-            await asyncio.gather(*lanes, return_exceptions=True)
+            await asyncio.gather(*lanes, everything, return_exceptions=True)
             self._stopping = False
 
     async def _lane(self, body: AsyncBody, numbers: Iterator[int], *, warmup: bool) -> None:
