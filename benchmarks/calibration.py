@@ -1,8 +1,8 @@
 """Do the two built-in systems reproduce the figures that they were fitted to? Prints measured | article | deviation.
 
-Run it with ``python benchmarks/calibration.py``; half a minute, no network. Each system is asked in a closed loop with 100
-requests in flight, 20,000 tasks, with 5 seeds; every figure is the median of the seeds. Ends with 1 if one is off by
-more than its tolerance.
+Run it with ``python benchmarks/calibration.py``: half a minute, no network. Each system is asked in a closed loop with
+100 requests in flight, 20,000 tasks, with 5 seeds; every figure is the median of the seeds. Ends with 1 if one is off
+by more than its tolerance.
 """
 
 from __future__ import annotations
