@@ -25,7 +25,7 @@ AsyncBody = Callable[[Agent], Awaitable[object]]
 GRACE_SECONDS = 5.0
 """How long a cancelled body may take to end before it is left behind."""
 GC_THRESHOLD = 20_000
-"""New objects between two collections while a run is measured: each stops every task, and waits longer the rarer it is."""
+"""New objects between two collections while a run is measured: each stops all tasks, and longer the rarer it is."""
 
 
 @contextmanager
