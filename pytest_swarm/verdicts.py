@@ -68,6 +68,7 @@ def _traceback(error: BaseException) -> list[str]:
     """The error as pytest shows it, from the test body on."""
     info = pytest.ExceptionInfo.from_exception(error)
     body = info.traceback.filter(lambda entry: PACKAGE not in Path(str(entry.path)).parents)
-    if body:
-        info.traceback = body
+    if not body:
+        return [f"E   {error}"]
+    info.traceback = body
     return str(info.getrepr(style="short", funcargs=False, chain=False)).splitlines()

@@ -205,7 +205,10 @@ class AsyncRunner:
         except BodyTimeout as timeout:
             error, status = timeout, "timeout"
         except asyncio.CancelledError as cancelled:
-            error, status = cancelled, "cancelled" if self._stopping else "failed"
+            if self._stopping:
+                error, status = RunStopped("cancelled when the run was stopped"), "cancelled"
+            else:
+                error, status = cancelled, "failed"
         except BaseException as raised:  # noqa: BLE001 - SystemExit would end the loop, pytest's outcomes are no Exceptions
             error, status = raised, status_of(raised, course.outcomes)
             if status is None:
