@@ -222,22 +222,15 @@ def test_a_right_value_of_an_option_that_comes_later_is_refused(read: Read, opti
     assert str(error.value) == f"{option.flag} is not available yet in this version"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "answer"),
-    [
-        ("--swarm-clock=virtual", "--swarm-clock: 'virtual' is not available yet in this version"),
-        ("--swarm-concurrency=8..256", "--swarm-concurrency: '8..256' is not available yet in this version"),
-    ],
-)
-def test_some_values_of_available_options_come_later(read: Read, arguments: str, answer: str) -> None:
+def test_an_adaptive_concurrency_comes_later(read: Read) -> None:
     with pytest.raises(NotAvailable) as error:
-        read(arguments)
-    assert str(error.value) == answer
+        read("--swarm-concurrency=8..256")
+    assert str(error.value) == "--swarm-concurrency: '8..256' is not available yet in this version"
 
 
 def test_an_ini_option_that_comes_later_is_refused(read: Read) -> None:
-    with pytest.raises(NotAvailable, match=r"^ini option swarm_hosts is not available yet in this version$"):
-        read(ini="swarm_hosts = api.example.com")
+    with pytest.raises(NotAvailable, match=r"^ini option swarm_match_ignore is not available yet in this version$"):
+        read(ini="swarm_match_ignore = $.user")
 
 
 def test_the_default_of_an_option_that_comes_later_can_be_given(read: Read) -> None:
@@ -252,7 +245,8 @@ def test_a_wrong_value_beats_an_option_that_comes_later(read: Read) -> None:
 
 
 def test_a_later_value_in_the_ini_file_is_no_matter_when_it_does_not_hold(read: Read) -> None:
-    assert read("--swarm-clock=real", ini="swarm_clock = virtual").clock == "real"
+    settings = read("--swarm-concurrency=4", ini="swarm_concurrency = 8..256")
+    assert settings.command_line.concurrency == 4
 
 
 def test_a_directory_where_a_file_belongs_and_the_reverse(read: Read) -> None:
