@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pytest_swarm.gateway.reply import Reply
     from pytest_swarm.records import Call
 
-__all__ = ["CallFailed", "InvalidJSON", "NotAvailable", "SettingError", "SwarmError", "nearest"]
+__all__ = ["BudgetExceeded", "CallFailed", "InvalidJSON", "NotAvailable", "SettingError", "SwarmError", "nearest"]
 
 
 class SwarmError(Exception):
@@ -23,6 +23,10 @@ class SettingError(SwarmError):
 
 class NotAvailable(SettingError):
     """A setting that is valid, and whose engine this version does not have."""
+
+
+class BudgetExceeded(SwarmError):
+    """A request was not sent, because it might have cost more than the cost ceiling leaves; the text says how much."""
 
 
 class CallFailed(SwarmError):

@@ -42,6 +42,8 @@ class Ending(StrEnum):
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
     CANCELLED = "cancelled"
+    BUDGET = "budget"
+    """It was never sent: the cost ceiling stood before it."""
 
 
 @dataclass(frozen=True, slots=True)
