@@ -19,6 +19,7 @@ OPTIONS: Final = frozenset(
         "json",
         "model",
         "no-progress",
+        "prices-date",
         "repeat",
         "seed",
         "sla",

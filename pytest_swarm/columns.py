@@ -47,7 +47,7 @@ class CallColumns:
 
     def __init__(self) -> None:
         self.names = Names()
-        """Call names, models and cost sources."""
+        """Call names, models, cost sources and reasons."""
         self.task = array("q")
         """Index of the task in its run; -1 for a call made outside any agent."""
         self.warmup = array("b")
@@ -62,6 +62,7 @@ class CallColumns:
         self.name = array("H")
         self.model = array("H")
         self.cost_source = array("H")
+        self.cost_reason = array("H")
         self.attempts = array("H")
         self.sent = array("d")
         self.latency = array("d")
@@ -96,6 +97,7 @@ class CallColumns:
         self.name.append(self.names.code(call.name))
         self.model.append(self.names.code(call.model))
         self.cost_source.append(self.names.code(call.cost_source))
+        self.cost_reason.append(self.names.code(call.cost_reason))
         self.attempts.append(len(call.attempts))
         self.sent.append(_number(call.sent))
         self.latency.append(_number(call.latency))

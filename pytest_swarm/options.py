@@ -13,6 +13,7 @@ from pytest_swarm.values import (
     parse_choice,
     parse_concurrency,
     parse_count,
+    parse_day,
     parse_duration,
     parse_money,
     parse_probability,
@@ -113,6 +114,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         default=(),
         ini_only=True,
     ),
+    Option("prices-date", None, "day of the prices of public models; else today", parse_day, ini_only=True),
     Option("cassette-max-age", None, "oldest cassette that is replayed, such as 720h", parse_duration, ini_only=True),
 )
 

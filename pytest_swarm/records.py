@@ -79,6 +79,8 @@ class Usage:
     reasoning_tokens: int | None = None
     reported_cost: float | None = None
     """US dollars, as the gateway says."""
+    service_tier: str | None = None
+    """The processing that is billed by its own rates (`flex`, `batch`, `priority`); None for the usual one."""
     notes: tuple[str, ...] = ()
 
 
@@ -152,6 +154,8 @@ class Call:
     reasoning_tokens: int | None = None
     cost: float | None = None
     cost_source: str | None = None
+    cost_reason: str | None = None
+    """Why the cost is not known; None where it is."""
     reported_cost: float | None = None
     finish_reason: str | None = None
     status: int | None = None
@@ -194,6 +198,7 @@ class Call:
             "reasoning_tokens": self.reasoning_tokens,
             "cost": self.cost,
             "cost_source": self.cost_source,
+            "cost_reason": self.cost_reason,
             "reported_cost": self.reported_cost,
             "finish_reason": self.finish_reason,
             "status": self.status,

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,12 +43,17 @@ class SwarmSession:
     @functools.cached_property
     def around(self) -> Surroundings:
         """What all trials share."""
+        from pytest_swarm.judging.genai import GenaiRates
         from pytest_swarm.judging.prices import PriceTable
         from pytest_swarm.swarm.outcomes import TestOutcomes
         from pytest_swarm.trial import Surroundings
 
         outcomes = TestOutcomes(pytest.skip.Exception, (KeyboardInterrupt, pytest.exit.Exception))
-        return Surroundings(self.settings, PriceTable(self.settings.prices), self.systems, outcomes)
+        settings = self.settings
+        # A live call costs what it costs on the day on which it is made; one day for the whole session.
+        day = settings.prices_date or datetime.now(UTC).date()
+        public = GenaiRates(day, settings.base_url)
+        return Surroundings(settings, PriceTable(settings.prices, public), self.systems, outcomes, public)
 
     @functools.cached_property
     def systems(self) -> Mapping[str, System]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -83,6 +84,8 @@ class Settings:
     hosts: tuple[str, ...] = ()
     match_ignore: tuple[str, ...] = ()
     cassette_max_age: float | None = None
+    prices_date: date | None = None
+    """The day whose prices of public models count; None: that of the run."""
     prices: dict[str, dict[str, Any]] = field(default_factory=dict)
     workloads: dict[str, dict[str, Any]] = field(default_factory=dict)
 

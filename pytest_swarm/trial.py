@@ -14,6 +14,7 @@ from pytest_swarm.gateway.blocking import BlockingGateway, Portal
 from pytest_swarm.gateway.client import Gateway, Terms
 from pytest_swarm.gateway.preflight import preflight
 from pytest_swarm.gateway.reply import JsonRule
+from pytest_swarm.judging.spending import cost_sources
 from pytest_swarm.judging.verdict import Judgement, judge
 from pytest_swarm.reports.record import test_record
 from pytest_swarm.sources.live import LiveSource
@@ -23,6 +24,7 @@ from pytest_swarm.swarm.conductor import Conductor
 from pytest_swarm.swarm.outcomes import TestOutcomes
 
 if TYPE_CHECKING:
+    from pytest_swarm.judging.genai import GenaiRates
     from pytest_swarm.judging.prices import Cost, PriceTable
     from pytest_swarm.judging.sla import Expression, TaskBound
     from pytest_swarm.progresswatch import ProgressWatch
@@ -62,6 +64,8 @@ class Surroundings:
     systems: Mapping[str, System]
     """The simulated gateway's, by name."""
     outcomes: TestOutcomes
+    public: GenaiRates
+    """The part of `prices` that is not the user's."""
     checked: dict[tuple[str, str | None], str | None] = field(default_factory=dict)
     """What pre-flight questions found, by address and model: an error's text, or None."""
 
@@ -153,6 +157,8 @@ class Trial:
         self.judgement = judgement
         self.rows.flush()
         result = self.conductor.result
+        if any(self._around.public.name in cost_sources(run) for run in result.runs):
+            result.notes.append(self._around.public.note)
         said = next((run.simulated for run in result.runs if run.simulated is not None), None)
         over_http = self._live and said is not None
         if over_http:
@@ -175,12 +181,13 @@ class Trial:
     def _simulated(self, run: str) -> SimulatedSource:
         return SimulatedSource(self._around.systems, f"{self._seed}:{run}")
 
-    def _price(self, model: str | None, reading: Reading) -> Cost:
+    def _price(self, model: str | None, reading: Reading, *, simulated: bool) -> Cost:
         usage = reading.usage
         reported = None if usage is None else usage.reported_cost
-        return self._around.prices.cost(model, usage, reported, reading.outcome)
+        return self._around.prices.cost(model, usage, reported, reading.outcome, simulated=simulated)
 
     async def _preflight(self) -> None:
+        self._around.prices.prepare(self.terms.model)
         key = (self.terms.base_url, self.terms.model)
         if key not in self._around.checked:
             try:

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from numbers import Real
 from typing import Final, Literal, SupportsIndex
@@ -24,6 +25,7 @@ __all__ = [
     "parse_choice",
     "parse_concurrency",
     "parse_count",
+    "parse_day",
     "parse_duration",
     "parse_limits",
     "parse_money",
@@ -159,6 +161,14 @@ def parse_speed(value: object, what: str) -> float | Literal["virtual", "real"]:
         allowed = "write virtual, real, or a number above 0 such as 10"
         raise SettingError(f"{what}: {shown(value)} is not a replay speed; {allowed}{hint}")
     return found[0]
+
+
+def parse_day(value: object, what: str) -> date:
+    """A day as ``2026-12-01``."""
+    try:
+        return date.fromisoformat(str(value).strip())
+    except ValueError:
+        raise SettingError(f"{what}: {shown(value)} is not a day; write one such as 2026-12-01") from None
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

@@ -187,24 +187,8 @@ class MeasuredCalls:
 
     def _why_unpriced(self, positions: list[int]) -> str:
         columns = self._columns
-        no_usage: Counter[str] = Counter()
-        no_price: Counter[str | None] = Counter()
-        no_cache_price: Counter[str | None] = Counter()
-        for at in positions:
-            model = columns.names.texts[columns.model[at]]
-            if math.isnan(columns.input_tokens[at]) or math.isnan(columns.output_tokens[at]):
-                no_usage[CALL_OUTCOMES[columns.outcome[at]]] += 1
-            elif columns.cached_tokens[at] > 0 or columns.cache_write_tokens[at] > 0:
-                no_cache_price[model] += 1
-            else:
-                no_price[model] += 1
-        reasons = [f"no price for {_model(model)} ({_calls(many)}){_table(model)}" for model, many in no_price.items()]
-        for model in no_cache_price.keys() - no_price.keys():
-            many = _calls(no_cache_price[model])
-            reasons.append(f"no price for {_model(model)} that covers cached tokens ({many}){_table(model)}")
-        if no_usage:
-            reasons.append(f"{_calls(no_usage.total())} ended without usage ({', '.join(no_usage)})")
-        return "; ".join(reasons)
+        reasons = Counter(columns.names.texts[columns.cost_reason[at]] for at in positions)
+        return "; ".join(f"{reason or 'cost unknown'} ({_calls(many)})" for reason, many in reasons.most_common())
 
     def _named(self, mask: list[bool], call_name: str | None) -> list[bool]:
         if call_name is None:
@@ -230,11 +214,3 @@ def cost_of(columns: CallColumns, at: int) -> float | None:
 
 def _calls(many: int) -> str:
     return f"{many} call" if many == 1 else f"{many} calls"
-
-
-def _model(model: str | None) -> str:
-    return "calls that name no model" if model is None else f"model {model!r}"
-
-
-def _table(model: str | None) -> str:
-    return "" if model is None else f': add [tool.pytest_swarm.prices."{model}"]'

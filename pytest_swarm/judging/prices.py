@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Protocol
 
-from pytest_swarm.judging.rates import Tariff, Unpriced, parse_tariff
+from pytest_swarm.judging.rates import SERVICE_TIERS, Tariff, Unpriced, parse_tariff
 from pytest_swarm.records import Usage
 
 __all__ = ["NOT_BILLED", "Cost", "PriceTable", "RateSource"]
@@ -72,23 +72,35 @@ class PriceTable:
         found = {tariff for name, tariff in self._tariffs.items() if name.endswith(f"/{model}")}
         return found.pop() if len(found) == 1 else None
 
-    def cost(self, model: str | None, usage: Usage | None, reported: float | None, outcome: str) -> Cost:
+    def prepare(self, model: str | None) -> None:
+        """Have at hand what calls of this model will be priced with: looking it up for the first time takes a while."""
+        for source in self._sources:
+            if source.find(model or "") is not None:
+                return
+
+    def cost(
+        self, model: str | None, usage: Usage | None, reported: float | None, outcome: str, *, simulated: bool = False
+    ) -> Cost:
         """What one exchange with this outcome cost.
 
-        `reported` is what the gateway says, in US dollars. What was refused or never sent costs nothing.
+        `reported` is what the gateway says, in US dollars. What was refused or never sent costs nothing. What a
+        simulated gateway says is so: its models have a price nowhere else, whatever they are called.
         """
         if outcome in NOT_BILLED:
             return Cost(Decimal(0))
+        known = reported is not None and math.isfinite(reported) and reported >= 0
+        if known and simulated:
+            return Cost(Decimal(str(reported)), "reported")
         reason = ""
-        for source in self._sources:
+        for source in self._sources[: 1 if simulated else None]:
             tariff = source.find(model) if model is not None else None
             if tariff is None:
                 continue
             try:
                 return Cost(tariff.price(usage or Usage()), source.name)
             except Unpriced as unpriced:
-                reason = reason or f"{unpriced} for model {model!r}"
-        if reported is not None and math.isfinite(reported) and reported >= 0:
+                reason = reason or _why_unpriced(model, unpriced, outcome)
+        if known:
             return Cost(Decimal(str(reported)), "reported")
         return Cost(None, None, reason or _why_unknown(model))
 
@@ -98,6 +110,15 @@ def _spellings(model: str) -> Iterator[str]:
     while model:
         yield model
         _, _, model = model.partition("/")
+
+
+def _why_unpriced(model: str | None, unpriced: Unpriced, outcome: str) -> str:
+    """The reason, and what to add to the table where that would help."""
+    if unpriced.key in SERVICE_TIERS:
+        return f'{unpriced} for model {model!r}: add [tool.pytest_swarm.prices."{model}".{unpriced.key}]'
+    if unpriced.key:
+        return f'{unpriced} for model {model!r}: add [tool.pytest_swarm.prices."{model}"] with {unpriced.key}'
+    return f"{unpriced} for model {model!r} (outcome {outcome})"
 
 
 def _why_unknown(model: str | None) -> str:

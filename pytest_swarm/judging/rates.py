@@ -10,13 +10,25 @@ from typing import Any, Final
 from pytest_swarm.errors import SettingError, nearest
 from pytest_swarm.records import Usage
 
-__all__ = ["Rates", "Tariff", "Unpriced", "parse_tariff"]
+__all__ = ["SERVICE_TIERS", "Rates", "Tariff", "Unpriced", "parse_tariff"]
+
+SERVICE_TIERS: Final = ("batch", "fast", "flex", "priority", "scale")
+"""Ways of processing that vendors bill by rates of their own."""
 
 _MILLION: Final = Decimal(1_000_000)
+_SPOKEN: Final = {"cache_read": "cache", "cache_write": "cache write", "cache_write_1h": "1-hour cache write"}
 
 
 class Unpriced(Exception):
-    """A usage cannot be priced; the text says why."""
+    """A usage cannot be priced; the text says why.
+
+    Attributes:
+        key: what a price table would have to hold; empty when no price would help.
+    """
+
+    def __init__(self, text: str, key: str = "") -> None:
+        super().__init__(text)
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,8 @@ class Tariff:
 
     base: Rates
     tiers: tuple[tuple[int, Rates], ...] = ()
+    services: tuple[tuple[str, Tariff], ...] = ()
+    """What holds in place of all this for replies of a service tier, by its name."""
 
     def price(self, usage: Usage) -> Decimal:
         """US dollars of one reply.
@@ -47,6 +61,8 @@ class Tariff:
         """
         if usage.input_tokens is None or usage.output_tokens is None:
             raise Unpriced("the reply told no usage")
+        if usage.service_tier is not None:
+            return self._of_service(usage.service_tier).price(replace(usage, service_tier=None))
         rates = self._at(usage.input_tokens)
         cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
         written_1h = min(usage.cache_write_1h_tokens or 0, written)
@@ -56,19 +72,24 @@ class Tariff:
         reasoning = min(usage.reasoning_tokens or 0, usage.output_tokens) if rates.reasoning is not None else 0
         parts = (
             ("input", rates.input, plain),
-            ("cache read", rates.cache_read, cached),
-            ("cache write", rates.cache_write, written - written_1h),
-            ("1-hour cache write", rates.cache_write_1h, written_1h),
+            ("cache_read", rates.cache_read, cached),
+            ("cache_write", rates.cache_write, written - written_1h),
+            ("cache_write_1h", rates.cache_write_1h, written_1h),
             ("output", rates.output, usage.output_tokens - reasoning),
             ("reasoning", rates.reasoning, reasoning),
         )
         total = Decimal(0)
         for kind, rate, tokens in parts:
             if tokens and rate is None:
-                called = "cache" if kind == "cache read" else kind
-                raise Unpriced(f"{called} rate unknown")
+                raise Unpriced(f"{_SPOKEN.get(kind, kind)} rate unknown", kind)
             total += (rate or Decimal(0)) * tokens
         return total / _MILLION
+
+    def _of_service(self, tier: str) -> Tariff:
+        for name, tariff in self.services:
+            if name == tier:
+                return tariff
+        raise Unpriced(f"no rates of the service tier {tier!r}", tier if tier in SERVICE_TIERS else "")
 
     def _at(self, input_tokens: int) -> Rates:
         """The rates for a prompt of this size: the whole prompt picks the tier."""
@@ -82,9 +103,18 @@ _RATES: Final = tuple(rate.name for rate in fields(Rates))
 def parse_tariff(table: object, where: str) -> Tariff:
     """The rates of one model as a user writes them: per million tokens, with `tiers` that override some.
 
+    A table by the name of one of the `SERVICE_TIERS` holds the rates of replies that were processed in that way; what
+    it leaves out is not known.
+
     Raises:
         SettingError: a key or value is not allowed; the sentence begins with `where`.
     """
+    keys = _keys(table, where, (*_RATES, "tiers", *SERVICE_TIERS))
+    services = tuple((name, _plain_tariff(keys.pop(name), f"{where} {name}")) for name in SERVICE_TIERS if name in keys)
+    return replace(_plain_tariff(keys, where), services=services)
+
+
+def _plain_tariff(table: object, where: str) -> Tariff:
     keys = _keys(table, where, (*_RATES, "tiers"))
     if not {"input", "output"} <= keys.keys():
         raise SettingError(f"{where} needs input and output, US dollars per million tokens; 0 where it is free")

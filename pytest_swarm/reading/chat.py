@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pytest_swarm.reading.complaint import find_complaint
-from pytest_swarm.reading.draft import Draft, Pieces, as_dict, as_list
+from pytest_swarm.reading.draft import Draft, Pieces, as_dict, as_list, as_text
 
 __all__ = ["ChatDraft"]
 
@@ -148,6 +148,7 @@ class ChatDraft(Draft):
     def _take_usage(self, data: dict[str, Any]) -> None:
         """The usage beside the choices, or where Groq puts it."""
         self._set_usage(data.get("usage") or as_dict(data.get("x_groq")).get("usage"))
+        self.service_tier = as_text(data.get("service_tier")) or self.service_tier
 
     def _set_usage(self, usage: object) -> None:
         if usage and isinstance(usage, dict):

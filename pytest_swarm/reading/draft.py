@@ -105,6 +105,8 @@ class Draft(ABC):
         self.id: str | None = None
         self.usage: dict[str, Any] | None = None
         """The latest usage object, as the wire has it."""
+        self.service_tier: str | None = None
+        """What the reply, beside its usage, calls the way in which it was processed."""
         self.notes: list[str] = []
         self._calls: dict[object, tuple[dict[str, Any], Pieces]] = {}
         self._room = TEXT_KEPT

@@ -108,7 +108,7 @@ class ReplyReader:
         return EventStream(self._draft) if kind is _Kind.STREAM else Document(self._draft, self._declared)
 
     def _usage(self, *, streamed: bool) -> Usage | None:
-        usage = read_usage(self._draft.usage, self._draft.wire)
+        usage = read_usage(self._draft.usage, self._draft.wire, self._draft.service_tier)
         cost = None if streamed else header_cost(self._headers)
         if cost is None or (usage is not None and usage.reported_cost is not None):
             return usage

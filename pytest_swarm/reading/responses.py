@@ -121,6 +121,7 @@ class ResponsesDraft(Draft):
 
     def _describe(self, response: dict[str, Any]) -> None:
         self.identify(response)
+        self.service_tier = as_text(response.get("service_tier")) or self.service_tier
         if isinstance(response.get("usage"), dict):
             self.usage = response["usage"]
 

@@ -8,6 +8,7 @@ number, is unknown, never 0.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -18,11 +19,16 @@ __all__ = ["header_cost", "read_usage"]
 TICKS_PER_DOLLAR: Final = 10_000_000_000
 """The unit of xAI's `cost_in_usd_ticks`."""
 
+USUAL_TIERS: Final = frozenset({"auto", "default", "on_demand", "standard"})
+"""What the vendors call the processing that their list prices are for."""
+
 _ANTHROPIC_KEYS: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-def read_usage(raw: object, wire: str = "chat") -> Usage | None:
+def read_usage(raw: object, wire: str = "chat", service_tier: str | None = None) -> Usage | None:
     """The usage object of a reply on `wire`; None when it is none, or says nothing.
+
+    `service_tier` is what stands beside it in the reply; most wires have it there, Anthropic's has it inside.
 
     The shape is told by the keys, since gateways pass on foreign ones; the wire decides where the keys do not:
     ``messages`` counts its cache tokens beside `input_tokens`, the others inside.
@@ -40,7 +46,10 @@ def read_usage(raw: object, wire: str = "chat") -> Usage | None:
         usage = _openai(counts)
     usage.reported_cost = _reported_cost(raw)
     usage.notes = tuple(counts.notes)
-    return usage if usage != Usage() else None
+    if usage == Usage():
+        return None
+    usage.service_tier = _special(raw.get("service_tier") or service_tier)
+    return usage
 
 
 def header_cost(headers: Mapping[str, str]) -> float | None:
@@ -163,6 +172,12 @@ def _with_reasoning(counts: _Counts, prompt: int | None, output: int | None, rea
         return output + reasoning
     counts.notes.append(f"usage: total_tokens {total} is not prompt {prompt} + completion {output}")
     return output
+
+
+def _special(service_tier: object) -> str | None:
+    """The name of a tier that is billed by its own rates; a text that can be no name is none."""
+    named = isinstance(service_tier, str) and re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", service_tier.lower())
+    return named[0] if named and named[0] not in USUAL_TIERS else None
 
 
 def _reported_cost(raw: dict[str, Any]) -> float | None:

@@ -137,8 +137,19 @@ def _figures(record: Record, width: int) -> Iterator[Line]:
     cost = [shown("cost")]
     if metrics.get("cost_per_100") is not None:
         cost.append(f"{shown('cost_per_100')} per 100 tasks")
+    cost += _reported(record)
     yield from labelled("cost", flow(cost, width))
     yield from labelled("worst run", flow(_worst_run(record["runs"]), width))
+
+
+def _reported(record: Record) -> list[str]:
+    """Whose word the cost is, where it is the gateway's: our own prices need no label."""
+    sources: Mapping[str, int] = record["cost_sources"]
+    reported = sources.get("reported", 0)
+    if not reported:
+        return []
+    whole = reported == sum(sources.values())
+    return ["as the gateway reports" if whole else f"{count(reported, 'call')} as the gateway reports"]
 
 
 def _many(metrics: Mapping[str, float | None], metric: str, what: str) -> str:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_swarm.errors import SettingError
+from pytest_swarm.reports.choice import choose
 from pytest_swarm.reports.compare import compare
+from pytest_swarm.reports.projected import project
 from pytest_swarm.rowfile import encode, read_encoded
 
 __all__ = ["SCHEMA", "cost_of", "environment", "exit_of", "write_report"]
@@ -46,6 +48,7 @@ _TEST_KEYS: Final = (
     "runs",
     "errors",
     "failures",
+    "cost_sources",
     "in_flight_max",
     "audit",
 )
@@ -107,11 +110,12 @@ def write_report(
     environment: Mapping[str, Any],
     cost: Mapping[str, Any],
     created: datetime | None = None,
+    project_to: int | None = None,
 ) -> None:
     """Write the report to `path`, all of it or nothing; parent directories are made.
 
     Rows are copied from the records' row files, so that memory does not grow with the number of calls. `created` is now
-    unless given.
+    unless given. `project_to` is a number of tasks a month, for which the costs are then told.
 
     Raises:
         SettingError: the file cannot be written.
@@ -126,7 +130,12 @@ def write_report(
         "environment": environment,
         "exit": exit_status,
     }
-    tail = {"comparison": compare(records), "cost": cost}
+    tail = {
+        "comparison": compare(records),
+        "projection": project(records, project_to),
+        "workloads": choose(records),
+        "cost": cost,
+    }
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:

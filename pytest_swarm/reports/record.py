@@ -11,9 +11,12 @@ from typing import Any, Final
 
 from pytest_swarm.columns import Failure, RunResult, SwarmResult
 from pytest_swarm.judging.metrics import SwarmMetrics
+from pytest_swarm.judging.observation import Observation
 from pytest_swarm.judging.prices import NOT_BILLED
 from pytest_swarm.judging.sla import parse_metric
+from pytest_swarm.judging.spending import cost_sources, divergence
 from pytest_swarm.judging.verdict import Judgement
+from pytest_swarm.judging.workloads import Fit
 from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES
 from pytest_swarm.redaction import redact_text
 
@@ -36,11 +39,15 @@ def test_record(
     test: str,
     param_model: str | None = None,
     simulated: str | None = None,
+    without_cache: Observation | None = None,
+    workloads: Iterable[Fit] = (),
 ) -> dict[str, Any]:
     """The record of one test, as plain data.
 
     `test` is the node id without parameters, `param_model` the model when the test is parametrised by it. `simulated`
     says by whom no model was called; it is made up when the result's own gateway is the simulated one.
+    `without_cache` is what a task would have cost without prompt caches, where somebody wanted to know. `workloads` is
+    how the user's workloads fit.
     """
     metrics = judgement.metrics
     if simulated is None and result.gateway_kind == "simulated":
@@ -70,9 +77,14 @@ def test_record(
             if name.startswith("errors.") and many
         },
         "failures": _failures(result.runs),
-        "notes": [*result.notes, *_why_unpriced(metrics, judgement)],
+        "notes": [*result.notes, *_why_unpriced(metrics, judgement), *_costs_apart(result.runs)],
         "audit": _worst_audit([run.audit for run in result.runs if run.audit is not None]),
         "spent": _spent(result.runs),
+        "without_cache": None
+        if without_cache is None
+        else {"cost_per_task": without_cache.value, "reason": without_cache.reason},
+        "workloads": [fit.to_dict() for fit in workloads],
+        "cost_sources": dict(sum(map(cost_sources, result.runs), Counter())),
         "rows": result.rows,
     }
 
@@ -104,6 +116,12 @@ def _why_unpriced(metrics: SwarmMetrics, judgement: Judgement) -> list[str]:
     cost, calls = metrics.observe("cost"), metrics.observe("calls")
     told = any(cost.reason in reason for reason in judgement.reasons)
     return [] if cost.value is not None or not calls.value or told else [f"the cost is unknown: {cost.reason}"]
+
+
+def _costs_apart(runs: Iterable[RunResult]) -> list[str]:
+    """Where the gateway reports other costs than our prices give."""
+    apart = divergence(runs)
+    return [] if apart is None else [str(apart)]
 
 
 def _worst_audit(audits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonCheck", "Ledger", "Price", "RowSink"]
 
-Price = Callable[[str | None, Reading], "Cost"]
-"""What one reading costs for a model."""
+
+class Price(Protocol):
+    """Knows what replies cost."""
+
+    def __call__(self, model: str | None, reading: Reading, *, simulated: bool) -> Cost:
+        """What one reading costs for a model; `simulated` tells whether a simulated gateway said it."""
+
 
 JsonCheck = Callable[[Reading], "str | None"]
 """The JSON status of a reply; see `pytest_swarm.records.Call.json_status`."""

@@ -9,9 +9,7 @@ from pytest_swarm.exchange import Exchange
 from pytest_swarm.records import TIMED_OUTCOMES, Attempt, Call, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_swarm.judging.prices import Cost
+    from pytest_swarm.tap.ledger import Price
     from pytest_swarm.tap.routing import TaskContext
 
 __all__ = ["SIMULATED", "OpenCall", "source_of"]
@@ -61,7 +59,7 @@ class OpenCall:
         reader = exchange.drain() if exchange is not None else None
         return reader.pieces if reader is not None else []
 
-    def close(self, zero: float, price: Callable[[str | None, Reading], Cost]) -> Call:
+    def close(self, zero: float, price: Price) -> Call:
         """The record of the finished call; `zero` is the time from which the report counts."""
         first, last = self.sent[0], self.sent[-1]
         reading, exchange = last.reading, last.exchange
@@ -92,13 +90,17 @@ class OpenCall:
         call.notes = (*self.notes, *exchange.notes, *reading.notes, *(usage.notes if usage is not None else ()))
         return call
 
-    def _settle_cost(self, call: Call, price: Callable[[str | None, Reading], Cost]) -> None:
+    def _settle_cost(self, call: Call, price: Price) -> None:
         """Every attempt costs; one with an unknown cost makes that of the call unknown."""
-        costs = [price(call.model, sent.reading) for sent in self.sent]
+        costs = [
+            price(call.model, sent.reading, simulated=source_of(sent.exchange) == "simulated") for sent in self.sent
+        ]
         amounts = [cost.amount for cost in costs]
         call.cost_source = costs[-1].source
         if all(amount is not None for amount in amounts):
             call.cost = float(sum(amount for amount in amounts if amount is not None))
+        else:
+            call.cost_reason = next(cost.reason for cost in costs if cost.amount is None)
 
 
 def source_of(exchange: Exchange) -> str:

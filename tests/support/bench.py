@@ -44,9 +44,10 @@ def conductor(rows: Rows, plan: Plan, *, clock: str = "real", json_rule: JsonRul
     """A conductor that sends over the network."""
     prices = PriceTable({})
 
-    def price(model: str | None, reading: Reading) -> Any:
+    def price(model: str | None, reading: Reading, *, simulated: bool) -> Any:
         usage = reading.usage
-        return prices.cost(model, usage, None if usage is None else usage.reported_cost, reading.outcome)
+        reported = None if usage is None else usage.reported_cost
+        return prices.cost(model, usage, reported, reading.outcome, simulated=simulated)
 
     return Conductor(
         SwarmResult("test", None, "live", None, clock, plan.to_dict()),

@@ -99,16 +99,30 @@ def test_the_whole_prompt_picks_the_tier():
 @pytest.mark.parametrize(
     ("usage", "reason"),
     [
-        (Usage(100, 10, cached_tokens=1), "cache rate unknown for model 'm'"),
-        (Usage(100, 10, cache_write_tokens=1), "cache write rate unknown for model 'm'"),
+        (
+            Usage(100, 10, cached_tokens=1),
+            "cache rate unknown for model 'm': add [tool.pytest_swarm.prices.\"m\"] with cache_read",
+        ),
+        (
+            Usage(100, 10, cache_write_tokens=1),
+            "cache write rate unknown for model 'm': add [tool.pytest_swarm.prices.\"m\"] with cache_write",
+        ),
         (
             Usage(100, 10, cache_write_tokens=1, cache_write_1h_tokens=1),
-            "1-hour cache write rate unknown for model 'm'",
+            "1-hour cache write rate unknown for model 'm': add [tool.pytest_swarm.prices.\"m\"] with cache_write_1h",
         ),
-        (Usage(None, 10), "the reply told no usage for model 'm'"),
-        (Usage(10, None), "the reply told no usage for model 'm'"),
-        (None, "the reply told no usage for model 'm'"),
-        (Usage(10, 10, cached_tokens=11), "the reply told more cached tokens than input tokens for model 'm'"),
+        (
+            Usage(100, 10, service_tier="flex"),
+            "no rates of the service tier 'flex' for model 'm': add [tool.pytest_swarm.prices.\"m\".flex]",
+        ),
+        (Usage(100, 10, service_tier="x1"), "no rates of the service tier 'x1' for model 'm' (outcome ok)"),
+        (Usage(None, 10), "the reply told no usage for model 'm' (outcome ok)"),
+        (Usage(10, None), "the reply told no usage for model 'm' (outcome ok)"),
+        (None, "the reply told no usage for model 'm' (outcome ok)"),
+        (
+            Usage(10, 10, cached_tokens=11),
+            "the reply told more cached tokens than input tokens for model 'm' (outcome ok)",
+        ),
     ],
 )
 def test_what_has_no_rate_or_no_usage_is_unknown(usage, reason):
@@ -180,7 +194,44 @@ def test_a_source_behind_the_table_prices_what_the_table_cannot():
     assert table.cost("m", Usage(1_000_000, 0), None, "ok") == Cost(Decimal("2.5"), "table")
     assert table.cost("n", Usage(1_000_000, 0), 7.0, "ok") == Cost(Decimal(1), "behind")
     assert table.cost("m", Usage(1_000_000, 0, 1), 7.0, "ok") == Cost(Decimal(1), "behind")
-    assert table.cost("m", None, None, "ok").reason == "the reply told no usage for model 'm'"
+    assert table.cost("m", None, None, "timeout").reason == "the reply told no usage for model 'm' (outcome timeout)"
+
+
+def test_a_simulated_gateway_says_itself_what_it_costs():
+    table = PriceTable({"m": WRITTEN}, Behind())
+    assert table.cost("m", Usage(1_000_000, 0), 7.0, "ok", simulated=True) == Cost(Decimal("7.0"), "reported")
+    assert table.cost("m", Usage(1_000_000, 0), None, "ok", simulated=True) == Cost(Decimal("2.5"), "table")
+    assert table.cost("gpt-4o", Usage(1_000_000, 0), None, "ok", simulated=True).amount is None
+
+
+def test_a_service_tier_has_its_own_rates_and_nothing_from_the_usual_ones():
+    flex = {"input": 1, "output": 5, "tiers": [{"above": 10, "input": 2}]}
+    table = PriceTable({"m": {**WRITTEN, "cache_read": 1, "flex": flex, "batch": {"input": 0, "output": 0}}})
+
+    def cost(usage):
+        return table.cost("m", usage, None, "ok").amount
+
+    assert cost(Usage(10, 10)) == Decimal("0.000125")
+    assert cost(Usage(10, 10, service_tier="flex")) == Decimal("0.00006")
+    assert cost(Usage(11, 10, service_tier="flex")) == Decimal("0.000072")
+    assert cost(Usage(10, 10, service_tier="batch")) == 0
+    assert cost(Usage(10, 10, 1)) is not None
+    assert cost(Usage(10, 10, 1, service_tier="flex")) is None
+
+
+def test_what_calls_will_be_priced_with_is_looked_up_before():
+    asked = []
+
+    class Slow(Behind):
+        def find(self, model):
+            asked.append(model)
+
+    table = PriceTable({"m": WRITTEN}, Slow())
+    table.prepare("m")
+    assert asked == []
+    table.prepare("n")
+    table.prepare(None)
+    assert asked == ["n", ""]
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.data())
@@ -192,6 +243,7 @@ def test_a_cost_lies_between_that_of_its_cheapest_and_its_dearest_token(input_to
 
 
 WHERE = '[tool.pytest_swarm.prices."m"]'
+TIERS = "batch, fast, flex, priority, scale"
 KEYS = "input, output, cache_read, cache_write, cache_write_1h, reasoning"
 
 
@@ -202,7 +254,19 @@ KEYS = "input, output, cache_read, cache_write, cache_write_1h, reasoning"
         ({"input": 1}, f"{WHERE} needs input and output, US dollars per million tokens; 0 where it is free"),
         (
             {"input": 1, "output": 1, "cache_reed": 1},
-            f"{WHERE}: unknown key 'cache_reed'; allowed are {KEYS}, tiers; did you mean 'cache_read'?",
+            f"{WHERE}: unknown key 'cache_reed'; allowed are {KEYS}, tiers, {TIERS}; did you mean 'cache_read'?",
+        ),
+        (
+            {"input": 1, "output": 1, "flx": {"input": 1, "output": 1}},
+            f"{WHERE}: unknown key 'flx'; allowed are {KEYS}, tiers, {TIERS}; did you mean 'flex'?",
+        ),
+        (
+            {"input": 1, "output": 1, "flex": {"input": 1}},
+            f"{WHERE} flex needs input and output, US dollars per million tokens; 0 where it is free",
+        ),
+        (
+            {"input": 1, "output": 1, "flex": {"input": 1, "output": 1, "batch": {}}},
+            f"{WHERE} flex: unknown key 'batch'; allowed are {KEYS}, tiers",
         ),
         (
             {"input": -1, "output": 1},

@@ -416,30 +416,20 @@ def test_a_cost_is_unknown_when_the_call_may_have_been_billed(outcome, sent):
 
 def test_a_refusal_after_a_retry_may_have_been_billed_before():
     run = run_of([task(0, 0, 1)], [call(outcome="rate_limited", attempts=2)])
-    assert reason("cost", run) == "1 call ended without usage (rate_limited)"
+    assert reason("cost", run) == "cost unknown (1 call)"
     assert value("cost", run_of([task(0, 0, 1)], [call(outcome="rate_limited", attempts=2, cost=0.0)])) == 0.0
 
 
-def test_an_unknown_cost_names_calls_models_and_what_to_do():
-    told = {"input_tokens": 5, "output_tokens": 5}
+def test_an_unknown_cost_says_every_reason_and_how_many_calls_it_holds_for():
+    added = "no price for model 'x/y': add [tool.pytest_swarm.prices.\"x/y\"]"
+    silent = "the reply told no usage for model 'm' (outcome idle_timeout)"
     run = run_of(
         [task(0, 0, 1)],
         [
             call(cost=1.0),
-            call(model="x/y", **told),
-            call(model="x/y", **told, cached_tokens=0),
-            call(model="z", **told, cached_tokens=3),
-            call(model="z", **told, cache_write_tokens=3),
-            call(model=None, **told),
-            call(outcome="idle_timeout"),
-            call(outcome="idle_timeout"),
-            call(outcome="stream_error"),
+            call(cost_reason=silent, outcome="idle_timeout"),
+            call(cost_reason=added),
+            call(cost_reason=added),
         ],
     )
-    assert reason("cost_per_100", run) == reason("cost", run)
-    assert reason("cost", run) == (
-        "no price for model 'x/y' (2 calls): add [tool.pytest_swarm.prices.\"x/y\"]"
-        "; no price for calls that name no model (1 call)"
-        "; no price for model 'z' that covers cached tokens (2 calls): add [tool.pytest_swarm.prices.\"z\"]"
-        "; 3 calls ended without usage (idle_timeout, stream_error)"
-    )
+    assert reason("cost_per_100", run) == reason("cost", run) == f"{added} (2 calls); {silent} (1 call)"

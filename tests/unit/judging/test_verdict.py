@@ -142,7 +142,7 @@ def test_a_metric_without_data_is_invalid():
 def test_an_unknown_cost_is_invalid():
     judgement = judged(statuses("passed"), "cost <= $1")
     assert judgement.verdict == "invalid"
-    assert judgement.reasons == ["cost <= $1: 1 call ended without usage (ok)"]
+    assert judgement.reasons == ["cost <= $1: cost unknown (1 call)"]
 
 
 def test_what_failed_outweighs_what_could_not_be_told():

@@ -62,6 +62,7 @@ def record(**changed):
         "audit": None,
         "rows": None,
         "spent": {"by_model": {"gpt-6-agent": 0.0824}, "unpriced_calls": 0},
+        "cost_sources": {"table": 100},
     }
     return deepcopy({**plain, **changed})
 

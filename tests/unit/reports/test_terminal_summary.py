@@ -149,6 +149,19 @@ def test_unknown_figures_are_called_unknown():
     assert "  cost      unknown\n" in text
 
 
+@pytest.mark.parametrize(
+    ("sources", "label"),
+    [
+        ({"table": 3}, None),
+        ({"reported": 3}, "as the gateway reports"),
+        ({"table": 3, "reported": 1}, "1 call as the gateway reports"),
+    ],
+)
+def test_a_cost_that_is_the_gateways_word_is_labelled(sources, label):
+    [line] = [line for line in written([samples.record(cost_sources=sources)]).lines if line[0].startswith("  cost ")]
+    assert line[0].endswith("per 100 tasks" if label is None else f"per 100 tasks · {label}")
+
+
 def test_the_plan_is_told_in_its_own_words():
     def plan(**plan):
         lines = written([samples.record(plan=plan)]).text.splitlines()

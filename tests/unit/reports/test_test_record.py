@@ -19,7 +19,8 @@ def run(index=0, latencies=(1.0, 2.0, 3.0, 4.0), **call):
     made = RunResult(index, in_flight_max=2 + index)
     for number, latency in enumerate(latencies):
         fields = {"model": "gpt-6", "outcome": "ok", "status": 200, "cost": 0.25, "sent": 0.0, "latency": latency}
-        one = Call(number, index, attempts=[Attempt(0.0, latency, 200, "ok")], **{**fields, **call})
+        fields["attempts"] = [Attempt(0.0, latency, 200, "ok")]
+        one = Call(number, index, **{**fields, **call})
         made.calls.append(one)
         made.tasks.append(Task(number, index, False, "passed", 0.0, 0.0, latency), [one])
     return made
@@ -159,12 +160,44 @@ def test_calls_that_may_have_been_billed_make_their_model_unpriced():
 
 
 def test_an_unknown_cost_says_why_in_a_note_but_not_twice():
-    unpriced = result(run(cost=None, input_tokens=1, output_tokens=1))
+    unpriced = result(run(cost=None, cost_reason="no price"))
     [note] = record(unpriced)["notes"]
-    assert note.startswith("the cost is unknown: no price for model 'gpt-6' (4 calls)")
+    assert note == "the cost is unknown: no price (4 calls)"
     made = record(unpriced, "cost < $1")
     assert made["verdict"] == "invalid"
     assert made["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("reported", "told"),
+    [
+        (0.25, None),
+        (0.2476, None),
+        (0.2, "the gateway reported $0.8, our prices give $1 for the same calls (+25.0 %): 4 of 4 differ"),
+        (0.0, "the gateway reported $0, our prices give $1 for the same calls: 4 of 4 differ by more than 1%"),
+    ],
+)
+def test_a_gateway_that_reports_other_costs_than_ours_is_noted(reported, told):
+    notes = record(result(run(cost_source="table", reported_cost=reported)))["notes"]
+    assert (notes == []) if told is None else notes[0].startswith(told)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"cost_source": "reported", "reported_cost": 9.0},
+        {"cost_source": "table", "reported_cost": None},
+        {"cost_source": None, "cost": 0.0, "reported_cost": 9.0},
+        {"cost_source": "table", "reported_cost": 9.0, "attempts": [Attempt(0.0, 1.0, 500, "server_error")] * 2},
+    ],
+)
+def test_costs_that_are_not_of_the_same_thing_are_not_compared(call):
+    assert record(result(run(**call)))["notes"] == []
+
+
+def test_a_record_tells_who_priced_how_many_calls():
+    made = record(result(run(cost_source="table"), run(1, cost_source="reported"), run(2, cost_source="table")))
+    assert made["cost_sources"] == {"table": 8, "reported": 4}
 
 
 def test_no_calls_are_no_unknown_cost():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -103,7 +104,8 @@ def test_everything_that_is_not_available_is_typed_too(
     flags.remove("--swarm-replay")
     settings = read(
         *flags,
-        ini="swarm_hosts = API.example.com\nswarm_match_ignore =\n  $.user\nswarm_cassette_max_age = 720h",
+        ini="swarm_hosts = API.example.com\nswarm_match_ignore =\n  $.user\nswarm_cassette_max_age = 720h\n"
+        "swarm_prices_date = 2026-12-01",
     )
     there = pytester.path / "there.json"
     assert settings == Settings(
@@ -123,6 +125,7 @@ def test_everything_that_is_not_available_is_typed_too(
         hosts=("api.example.com",),
         match_ignore=("$.user",),
         cassette_max_age=2_592_000.0,
+        prices_date=date(2026, 12, 1),
     )
 
 

@@ -138,6 +138,7 @@ IN_THE_INI_FILE = [
         "swarm_hosts = https://me:hush@api.example.com",
         "swarm_hosts: the value (not shown) is more than a host; write its name alone",
     ),
+    ("swarm_prices_date = 1.12.2026", "swarm_prices_date: '1.12.2026' is not a day; write one such as 2026-12-01"),
     ("swarm_cassette_max_age = 30d", f"swarm_cassette_max_age: '30d' is not a duration; {DURATION}"),
     (
         "swarm_header = Authorization hush",
