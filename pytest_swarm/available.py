@@ -20,6 +20,7 @@ OPTIONS: Final = frozenset(
         "model",
         "no-progress",
         "prices-date",
+        "project",
         "repeat",
         "seed",
         "sla",

@@ -86,6 +86,7 @@ class Gathering:
                     exit_status=exit_of(records, interrupted),
                     environment=environment(),
                     cost=cost_of(records),
+                    project_to=self._session.settings.project,
                 )
             except SettingError as error:
                 self._told.append((f"swarm: {error}; the rows stay in {records[0]['rows']}", {"red": True}))
@@ -103,7 +104,8 @@ class Gathering:
             return
         from pytest_swarm.reports.terminal import write_summary
 
-        write_summary(_Terminal(terminalreporter), self._records)
+        project_to = self._session.settings.project
+        write_summary(_Terminal(terminalreporter), self._records, project_to=project_to)
         for line, markup in self._told:
             terminalreporter.write_line(line, **markup)
 

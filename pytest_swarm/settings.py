@@ -14,6 +14,7 @@ import pytest
 from pytest_swarm import available
 from pytest_swarm.credentials import Secret, find_key, parse_base_url
 from pytest_swarm.errors import SettingError
+from pytest_swarm.judging.workloads import Workload, parse_workloads
 from pytest_swarm.options import OPTIONS, Option, register
 from pytest_swarm.swarm.plan import Layer
 from pytest_swarm.tables import read_tables
@@ -87,7 +88,7 @@ class Settings:
     prices_date: date | None = None
     """The day whose prices of public models count; None: that of the run."""
     prices: dict[str, dict[str, Any]] = field(default_factory=dict)
-    workloads: dict[str, dict[str, Any]] = field(default_factory=dict)
+    workloads: tuple[Workload, ...] = ()
 
 
 def read_settings(config: Config, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -113,7 +114,7 @@ def read_settings(config: Config, environ: Mapping[str, str] = os.environ) -> Se
         api_key_variable=variable,
         headers=told.value("header"),
         prices=tables.prices,
-        workloads=tables.workloads,
+        workloads=_workloads(tables.workloads),
         **{name.replace("-", "_"): told.value(name) for name in _PLAIN},
     )
 
@@ -159,6 +160,13 @@ def _without_other_mode(command_line: Mapping[str, Any], ini: Mapping[str, Any])
 
 def _layer(values: Mapping[str, Any]) -> Layer:
     return Layer(**{name: values[name] for name in _LAYERED if name in values})
+
+
+def _workloads(table: Mapping[str, Any]) -> tuple[Workload, ...]:
+    try:
+        return parse_workloads(table)
+    except SettingError as error:
+        raise SettingError(f"pyproject.toml: {error}") from None
 
 
 def _base_url(environ: Mapping[str, str]) -> str | None:

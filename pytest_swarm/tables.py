@@ -20,8 +20,8 @@ class Tables:
 
     prices: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By ``provider/model``."""
-    workloads: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By name."""
+    workloads: dict[str, Any] = field(default_factory=dict)
+    """By name; lists, or tables."""
 
 
 def read_tables(rootpath: Path) -> Tables:
@@ -37,15 +37,13 @@ def read_tables(rootpath: Path) -> Tables:
         if not isinstance(content, dict):
             raise SettingError(f"pyproject.toml: tool.pytest_swarm.{name} is {shown(content)}; write a table")
         for entry, fields in content.items():
-            if not isinstance(fields, dict):
+            # A workload may be a list alone; its own parser says what it may be.
+            if name != "workloads" and not isinstance(fields, dict):
                 raise SettingError(
                     f"pyproject.toml: [tool.pytest_swarm.{name}] has {shown(entry)} = {shown(fields)}; "
-                    f'write each entry as a table of its own, such as [tool.pytest_swarm.{name}."{_EXAMPLES[name]}"]'
+                    f'write each entry as a table of its own, such as [tool.pytest_swarm.{name}."openai/gpt-4o"]'
                 )
     return Tables(**section)
-
-
-_EXAMPLES: Final = {"prices": "openai/gpt-4o", "workloads": "chat"}
 
 
 def _section(path: Path) -> dict[str, Any]:

@@ -14,18 +14,23 @@ from pytest_swarm.gateway.blocking import BlockingGateway, Portal
 from pytest_swarm.gateway.client import Gateway, Terms
 from pytest_swarm.gateway.preflight import preflight
 from pytest_swarm.gateway.reply import JsonRule
+from pytest_swarm.judging.projection import cost_without_cache
 from pytest_swarm.judging.spending import cost_sources
 from pytest_swarm.judging.verdict import Judgement, judge
+from pytest_swarm.judging.workloads import fit_of
 from pytest_swarm.reports.record import test_record
 from pytest_swarm.sources.live import LiveSource
 from pytest_swarm.sources.simulated.source import SimulatedSource
 from pytest_swarm.sources.simulated.systems import DEFAULT_SYSTEM
+from pytest_swarm.sources.simulated.tokens import tariff_of
 from pytest_swarm.swarm.conductor import Conductor
 from pytest_swarm.swarm.outcomes import TestOutcomes
 
 if TYPE_CHECKING:
     from pytest_swarm.judging.genai import GenaiRates
+    from pytest_swarm.judging.observation import Observation
     from pytest_swarm.judging.prices import Cost, PriceTable
+    from pytest_swarm.judging.rates import Tariff
     from pytest_swarm.judging.sla import Expression, TaskBound
     from pytest_swarm.progresswatch import ProgressWatch
     from pytest_swarm.records import Reading
@@ -169,6 +174,8 @@ class Trial:
             test=test,
             param_model=demands.model if demands.parametrised else None,
             simulated=f"simulated over HTTP ({said})" if over_http else None,
+            without_cache=self._without_cache(judgement),
+            workloads=[fit_of(workload, judgement.metrics) for workload in self._around.settings.workloads],
         )
         return judgement
 
@@ -185,6 +192,18 @@ class Trial:
         usage = reading.usage
         reported = None if usage is None else usage.reported_cost
         return self._around.prices.cost(model, usage, reported, reading.outcome, simulated=simulated)
+
+    def _without_cache(self, judgement: Judgement) -> Observation | None:
+        """What a task would cost without prompt caches; pricing every call once more is for whoever projects costs."""
+        if self._around.settings.project is None:
+            return None
+        return cost_without_cache(judgement.metrics, self._tariff)
+
+    def _tariff(self, model: str) -> Tariff | None:
+        if self.conductor.result.gateway_kind == "simulated":
+            system = self._around.systems.get(model)
+            return None if system is None else tariff_of(system.prices)
+        return self._around.prices.tariff(model)
 
     async def _preflight(self) -> None:
         self._around.prices.prepare(self.terms.model)

@@ -72,6 +72,10 @@ class PriceTable:
         found = {tariff for name, tariff in self._tariffs.items() if name.endswith(f"/{model}")}
         return found.pop() if len(found) == 1 else None
 
+    def tariff(self, model: str) -> Tariff | None:
+        """The rates of a model by the first who knows it; None when nobody does."""
+        return next((found for source in self._sources if (found := source.find(model)) is not None), None)
+
     def prepare(self, model: str | None) -> None:
         """Have at hand what calls of this model will be priced with: looking it up for the first time takes a while."""
         for source in self._sources:

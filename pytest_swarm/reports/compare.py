@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pytest_swarm.judging.catalogue import Dimension
 from pytest_swarm.judging.sla import parse_metric
+from pytest_swarm.reports.groups import compared_groups
 
 __all__ = ["COMPARED", "compare"]
 
@@ -26,7 +27,6 @@ COMPARED: Final = (
 )
 """The metrics of the table; `ttft.p50` is left out where no model was asked for streams."""
 _NEITHER_IS_BETTER: Final = frozenset({"output_tokens.mean"})
-_COMPARABLE: Final = frozenset({"pass", "fail", "invalid"})
 _SAME_RATIO: Final = 1.005
 _SAME_POINTS: Final = 0.0005
 
@@ -44,38 +44,9 @@ def compare(records: Sequence[Record]) -> list[dict[str, Any]]:
             "simulated": any(record["simulated"] for record in by_model.values()),
             "rows": _rows({model: record["metrics"] for model, record in by_model.items()}),
         }
-        for test, by_model in _groups(records)
+        for test, by_model in compared_groups(records)
         if len(by_model) > 1
     ]
-
-
-def _groups(records: Sequence[Record]) -> list[tuple[str, dict[str, Record]]]:
-    """Records of one test, by model. Other parameters split a test into several."""
-    tests: dict[str, list[Record]] = {}
-    for record in records:
-        if record["param_model"] is not None and record["verdict"] in _COMPARABLE:
-            tests.setdefault(record["test"], []).append(record)
-    groups: dict[str, dict[str, Record]] = {}
-    for test, of_test in tests.items():
-        others = [_other_parameters(record) for record in of_test]
-        if None in others:
-            # The user's own ids do not show the model, so they cannot be told from other parameters.
-            once_each = len({r["param_model"] for r in of_test}) == len({r["nodeid"] for r in of_test})
-            others = ["" if once_each else record["nodeid"] for record in of_test]
-        for record, other in zip(of_test, others, strict=True):
-            groups.setdefault(f"{test}{other}", {})[record["param_model"]] = record
-    return list(groups.items())
-
-
-def _other_parameters(record: Record) -> str | None:
-    """What the brackets of the node id hold beside the model; None when the model is not among it."""
-    ids = record["nodeid"].removeprefix(record["test"]).removeprefix("[").removesuffix("]")
-    # Dashes part the ids of parameters, and a model's name may hold dashes itself.
-    before, found, after = f"-{ids}-".partition(f"-{record['param_model']}-")
-    if not found:
-        return None
-    rest = "-".join(part for part in (before.strip("-"), after.strip("-")) if part)
-    return f"[{rest}]" if rest else ""
 
 
 def _rows(metrics: Mapping[str, Mapping[str, float | None]]) -> list[dict[str, Any]]:

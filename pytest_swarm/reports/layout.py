@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from pytest_swarm.reports.figures import cells, ellipsis_end, one_line
+from pytest_swarm.reports.figures import cells, ellipsis_end, ellipsis_middle, one_line
 
-__all__ = ["BODY", "GAP", "Line", "ends", "flow", "labelled", "table", "wrapped"]
+__all__ = ["BODY", "GAP", "SIMULATED", "Line", "ends", "flow", "labelled", "model_heads", "table", "wrapped"]
 
 BODY: Final = 12
 """The column in which the text of a labelled line starts."""
@@ -20,6 +21,12 @@ class Line(NamedTuple):
 
     text: str
     markup: Mapping[str, bool] = {}
+
+
+SIMULATED: Final = Line(
+    "  SIMULATED: figures of simulated gateways, not of models", MappingProxyType({"yellow": True, "bold": True})
+)
+"""Stands over every table of figures that no model has."""
 
 
 def labelled(label: str, lines: Sequence[str], markup: Mapping[str, bool] | None = None) -> Iterator[Line]:
@@ -70,3 +77,19 @@ def _padded(text: str, width: int, align: str) -> str:
 def ends(left: str, right: str, width: int) -> str:
     """Two texts at the two ends of a line."""
     return f"{left}{' ' * max(1, width - cells(left) - cells(right))}{right}"
+
+
+def model_heads(models: Sequence[str], widest: int, width: int) -> tuple[dict[str, str], list[Line]]:
+    """What stands over the column of each model, and lines to read it by.
+
+    A model's name, unless one of them has more than `widest` columns: then all are numbered, with a line of at most
+    `width` for each.
+    """
+    heads = {model: one_line(model) for model in models}
+    if max(map(cells, heads.values())) <= widest:
+        return heads, []
+    numbers = {model: f"({position})" for position, model in enumerate(models, 1)}
+    return numbers, [
+        Line(f"  {numbers[model]} {ellipsis_middle(name, width - 5 - len(numbers[model]))}")
+        for model, name in heads.items()
+    ]

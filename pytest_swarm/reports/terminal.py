@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from pytest_swarm.reports.block import block_lines
+from pytest_swarm.reports.choice import choice_lines, choose, measured_models
 from pytest_swarm.reports.compare import compare
-from pytest_swarm.reports.figures import cells, ellipsis_middle, figure, one_line
-from pytest_swarm.reports.layout import Line, table
+from pytest_swarm.reports.figures import cells, count, ellipsis_middle, figure, one_line
+from pytest_swarm.reports.layout import SIMULATED, Line, model_heads, table
+from pytest_swarm.reports.projected import project, projection_lines
 
 __all__ = ["TerminalWriter", "write_summary"]
 
@@ -44,8 +46,13 @@ class TerminalWriter(Protocol):
         """Write one line; `markup` are flags such as `red` and `bold`, ignored where there are no colours."""
 
 
-def write_summary(writer: TerminalWriter, records: Sequence[Mapping[str, Any]]) -> None:
-    """Write every test's block, then the models side by side; nothing at all when there was no swarm."""
+def write_summary(
+    writer: TerminalWriter, records: Sequence[Mapping[str, Any]], *, project_to: int | None = None
+) -> None:
+    """Write every test's block, then what the models come to beside each other; nothing at all when there was no swarm.
+
+    `project_to` is a number of tasks a month, for which the costs are then told.
+    """
     width = max(NARROWEST, min(writer.width, WIDEST))
     if records:
         writer.section("LLM swarm")
@@ -54,6 +61,22 @@ def write_summary(writer: TerminalWriter, records: Sequence[Mapping[str, Any]]) 
     if comparison:
         writer.section("LLM swarm: models side by side")
         _write(writer, (comparison_table(compared, width) for compared in comparison))
+    projection = project(records, project_to)
+    if projection and projection["tests"]:
+        writer.section(f"LLM swarm: projected to {projection['tasks_per_month']:,} tasks/month")
+        _write(writer, (projection_lines(projected, width) for projected in projection["tests"]))
+    _write_choices(writer, choose(records), width)
+
+
+def _write_choices(writer: TerminalWriter, choices: Sequence[Mapping[str, Any]], width: int) -> None:
+    """Which model meets which workload. Where some tests have a choice of models, only these are of interest."""
+    several = [choice for choice in choices if len(measured_models(choice)) > 1] or choices
+    if several:
+        writer.section("LLM swarm: which model for which workload")
+        _write(writer, (choice_lines(choice, width) for choice in several))
+    if len(several) < len(choices):
+        left_out = count(len(choices) - len(several), "test")
+        writer.write_line(f"  {left_out} of one model left out here; the JSON report has every test")
 
 
 def _write(writer: TerminalWriter, blocks: Iterable[Iterable[Line]]) -> None:
@@ -71,13 +94,10 @@ def comparison_table(compared: Mapping[str, Any], width: int) -> Iterator[Line]:
     """
     yield Line(ellipsis_middle(one_line(compared["test"]), width), {"bold": True})
     if compared["simulated"]:
-        yield Line("  SIMULATED: figures of simulated gateways, not of models", {"yellow": True, "bold": True})
+        yield SIMULATED
     models = list(compared["rows"][0]["values"])
-    heads = {model: one_line(model) for model in models}
-    if max(map(cells, heads.values())) > (width - REST_OF_ROW) // 2:
-        for position, model in enumerate(models, 1):
-            yield Line(f"  ({position}) {ellipsis_middle(heads[model], width - 8)}")
-            heads[model] = f"({position})"
+    heads, legend = model_heads(models, (width - REST_OF_ROW) // 2, width)
+    yield from legend
     while models:
         many = len(models)
         while many > 1 and max(map(cells, _columns(compared, heads, models[:many]))) > width:

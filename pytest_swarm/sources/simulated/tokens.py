@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from random import Random
 from typing import Final
 
+from pytest_swarm.judging.rates import Rates, Tariff
 from pytest_swarm.sources.simulated.profile import Prices, Tokens
 
-__all__ = ["CHARACTERS", "Length", "cost_of", "draw_length", "tokens_in"]
+__all__ = ["CHARACTERS", "Length", "cost_of", "draw_length", "tariff_of", "tokens_in"]
 
 CHARACTERS: Final = 4
 """Characters of a token: what vendors give as a rule of thumb for English text. Nothing here depends on a tokeniser."""
@@ -61,3 +63,10 @@ def cost_of(prices: Prices, *, input_tokens: int, cached_tokens: int, written_to
         + output_tokens * prices.output
     )
     return round(million / 1e6, 12)
+
+
+def tariff_of(prices: Prices) -> Tariff:
+    """The same prices as rates that any usage can be priced with."""
+    write = prices.input if prices.cache_write is None else prices.cache_write
+    figures = {"input": prices.input, "output": prices.output, "cache_read": prices.cached_input, "cache_write": write}
+    return Tariff(Rates(**{name: Decimal(repr(figure)) for name, figure in figures.items()}))
