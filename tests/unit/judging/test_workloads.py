@@ -62,18 +62,24 @@ def test_what_is_not_measurable_keeps_its_place():
         ),
         (
             {"chat": ["not mesurable: team size"]},
-            "[tool.pytest_swarm.workloads] chat: 'not mesurable: team size' compares nothing; say a metric, one of "
-            "< <= > >= == != and a value: 'latency.p99 < 12s'; did you mean 'not measurable'?",
+            (
+                "[tool.pytest_swarm.workloads] chat: 'not mesurable: team size' compares nothing; say a metric, one of "
+                "< <= > >= == != and a value: 'latency.p99 < 12s'; did you mean 'not measurable'?"
+            ),
         ),
         (
             {"chat": ["not measurable"]},
-            "[tool.pytest_swarm.workloads] chat: 'not measurable' does not say what; write such as "
-            "'not measurable: team size'",
+            (
+                "[tool.pytest_swarm.workloads] chat: 'not measurable' does not say what; write such as "
+                "'not measurable: team size'"
+            ),
         ),
         (
             {"chat": ["p99 < baseline * 1.1"]},
-            "[tool.pytest_swarm.workloads] chat: 'p99 < baseline * 1.1' compares with a baseline; a workload names a "
-            "value of its own",
+            (
+                "[tool.pytest_swarm.workloads] chat: 'p99 < baseline * 1.1' compares with a baseline; a workload names a "
+                "value of its own"
+            ),
         ),
         (
             {" ": ["p99 < 3s"]},
