@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pytest_swarm.reports.figures import cells, ellipsis_middle, figure, one_line
 from pytest_swarm.reports.groups import Record, every_group
-from pytest_swarm.reports.layout import SIMULATED, Line, model_heads, table, wrapped
+from pytest_swarm.reports.layout import Line, model_heads, simulated_lines, table, wrapped
 
 __all__ = ["choice_lines", "choose", "margin", "measured_models"]
 
@@ -62,7 +62,7 @@ def choice_lines(choice: Mapping[str, Any], width: int) -> Iterator[Line]:
     """
     yield Line(ellipsis_middle(one_line(choice["test"]), width), {"bold": True})
     if choice["simulated"]:
-        yield SIMULATED
+        yield from simulated_lines(width)
     yield from (Line(f"  {line}") for line in wrapped(_LEGEND, width - 2))
     models = measured_models(choice)
     heads, legend = model_heads(models, (width - _REST_OF_ROW) // 2, width)

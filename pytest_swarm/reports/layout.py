@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pytest_swarm.reports.figures import cells, ellipsis_end, ellipsis_middle, one_line
 
-__all__ = ["BODY", "GAP", "SIMULATED", "Line", "ends", "flow", "labelled", "model_heads", "table", "wrapped"]
+__all__ = ["BODY", "GAP", "Line", "ends", "flow", "labelled", "model_heads", "simulated_lines", "table", "wrapped"]
 
 BODY: Final = 12
 """The column in which the text of a labelled line starts."""
@@ -21,12 +20,6 @@ class Line(NamedTuple):
 
     text: str
     markup: Mapping[str, bool] = {}
-
-
-SIMULATED: Final = Line(
-    "  SIMULATED: figures of simulated gateways, not of models", MappingProxyType({"yellow": True, "bold": True})
-)
-"""Stands over every table of figures that no model has."""
 
 
 def labelled(label: str, lines: Sequence[str], markup: Mapping[str, bool] | None = None) -> Iterator[Line]:
@@ -72,6 +65,12 @@ def table(rows: Sequence[Sequence[str]], aligned: str) -> list[str]:
 def _padded(text: str, width: int, align: str) -> str:
     padding = " " * (width - cells(text))
     return padding + text if align == ">" else text + padding
+
+
+def simulated_lines(width: int) -> Iterator[Line]:
+    """What stands over every table of figures that no model has, in capitals and colour."""
+    for line in wrapped("SIMULATED: figures of simulated gateways, not of models", width - 2):
+        yield Line(f"  {line}", {"yellow": True, "bold": True})
 
 
 def ends(left: str, right: str, width: int) -> str:

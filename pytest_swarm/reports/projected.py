@@ -9,7 +9,7 @@ from typing import Any, Final
 from pytest_swarm.judging.projection import MONTHS, Saving, monthly
 from pytest_swarm.reports.figures import cells, ellipsis_middle, money, one_line, share
 from pytest_swarm.reports.groups import Record, every_group
-from pytest_swarm.reports.layout import GAP, SIMULATED, Line, table, wrapped
+from pytest_swarm.reports.layout import GAP, Line, flow, simulated_lines, table, wrapped
 
 __all__ = ["project", "projection_lines"]
 
@@ -81,16 +81,22 @@ def projection_lines(projected: Mapping[str, Any], width: int) -> Iterator[Line]
     """The lines of one test of `project`, none of them wider than `width`."""
     yield Line(ellipsis_middle(one_line(projected["test"]), width), {"bold": True})
     if projected["simulated"]:
-        yield SIMULATED
-    rows = [["", "", "per month", "per year"]]
-    for model in projected["models"]:
-        rows += _model_rows(model)
-    figures = zip(*(row[1:] for row in rows), strict=True)
-    room = width - 2 - sum(len(GAP) + max(map(cells, column)) for column in figures)
-    rows = [[ellipsis_middle(row[0], max(_SHORTEST_NAME, room)), *row[1:]] for row in rows]
-    yield from (Line(f"  {line}") for line in table(rows, "<<>>"))
+        yield from simulated_lines(width)
+    rows = [row for model in projected["models"] for row in _model_rows(model)]
+    yield from (Line(f"  {line}") for line in _columns(rows, width - 2))
     for text in (*map(_saves, projected["savings"]), *map(_why_unknown, projected["models"])):
         yield from (Line(f"  {line}") for line in wrapped(text, width - 2))
+
+
+def _columns(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The rows below each other, or each in a line of words where there is not even room for short names."""
+    headed = [("", "", "per month", "per year"), *rows]
+    figures = zip(*(row[1:] for row in headed), strict=True)
+    room = width - sum(len(GAP) + max(map(cells, column)) for column in figures)
+    if room < _SHORTEST_NAME:
+        worded = [[name, how, f"{month} per month", f"{year} per year"] for name, how, month, year in rows]
+        return [line for row in worded for line in flow(list(filter(None, row)), width)]
+    return table([(ellipsis_middle(row[0], room), *row[1:]) for row in headed], "<<>>")
 
 
 def _model_rows(model: Mapping[str, Any]) -> list[list[str]]:

@@ -9,7 +9,7 @@ from pytest_swarm.reports.block import block_lines
 from pytest_swarm.reports.choice import choice_lines, choose, measured_models
 from pytest_swarm.reports.compare import compare
 from pytest_swarm.reports.figures import cells, count, ellipsis_middle, figure, one_line
-from pytest_swarm.reports.layout import SIMULATED, Line, model_heads, table
+from pytest_swarm.reports.layout import Line, model_heads, simulated_lines, table, wrapped
 from pytest_swarm.reports.projected import project, projection_lines
 
 __all__ = ["TerminalWriter", "write_summary"]
@@ -76,7 +76,8 @@ def _write_choices(writer: TerminalWriter, choices: Sequence[Mapping[str, Any]],
         _write(writer, (choice_lines(choice, width) for choice in several))
     if len(several) < len(choices):
         left_out = count(len(choices) - len(several), "test")
-        writer.write_line(f"  {left_out} of one model left out here; the JSON report has every test")
+        for line in wrapped(f"{left_out} of one model left out here; the JSON report has every test", width - 2):
+            writer.write_line(f"  {line}")
 
 
 def _write(writer: TerminalWriter, blocks: Iterable[Iterable[Line]]) -> None:
@@ -94,7 +95,7 @@ def comparison_table(compared: Mapping[str, Any], width: int) -> Iterator[Line]:
     """
     yield Line(ellipsis_middle(one_line(compared["test"]), width), {"bold": True})
     if compared["simulated"]:
-        yield SIMULATED
+        yield from simulated_lines(width)
     models = list(compared["rows"][0]["values"])
     heads, legend = model_heads(models, (width - REST_OF_ROW) // 2, width)
     yield from legend

@@ -77,8 +77,8 @@ def test_what_is_not_measurable_keeps_its_place():
         (
             {"chat": ["p99 < baseline * 1.1"]},
             (
-                "[tool.pytest_swarm.workloads] chat: 'p99 < baseline * 1.1' compares with a baseline; a workload names a "
-                "value of its own"
+                "[tool.pytest_swarm.workloads] chat: 'p99 < baseline * 1.1' compares with a baseline; a workload names "
+                "a value of its own"
             ),
         ),
         (

@@ -63,6 +63,9 @@ def record(**changed):
         "rows": None,
         "spent": {"by_model": {"gpt-6-agent": 0.0824}, "unpriced_calls": 0},
         "cost_sources": {"table": 100},
+        "without_cache": None,
+        "workloads": [],
+        "json_errors": [],
     }
     return deepcopy({**plain, **changed})
 
@@ -198,4 +201,68 @@ COMPARED = [
             cost_per_100=0.0412,
         ),
     ),
+]
+
+
+def priced(name, per_task, without_cache=None, reason="", hits=0.0, **changed):
+    """A model of one test that was measured to cost so much per task."""
+    without = {"cost_per_task": without_cache, "reason": reason}
+    return model(name, metrics=metrics(cost_per_task=per_task, cache_hit_rate=hits), without_cache=without, **changed)
+
+
+PROJECTED = [
+    priced("gpt-6-agent", 0.00082, 0.00091, hits=0.35),
+    priced("kimi-k2.5-swarm", 0.00041, 0.00041),
+    record(
+        nodeid="tests/test_prices.py::test_cost",
+        model="house-model",
+        metrics=metrics(cost_per_task=0.0101, cache_hit_rate=None),
+        without_cache={"cost_per_task": None, "reason": "nobody knows what fresh input of model 'house-model' costs"},
+        spent={"by_model": {"house-model": 1.01}, "unpriced_calls": 0},
+    ),
+    record(
+        nodeid="tests/test_prices.py::test_unknown",
+        model="other-model",
+        metrics=metrics(cost_per_task=None, cache_hit_rate=None),
+        without_cache={"cost_per_task": None, "reason": "no price for model 'other-model'"},
+        spent={"by_model": {"other-model": None}, "unpriced_calls": 100},
+    ),
+]
+
+
+def criterion(text, metric, observed, margin, verdict="pass", reason=""):
+    op, threshold = text.split()[-2], 1.0
+    figures = {"metric": metric, "op": op, "threshold": threshold, "observed": observed, "margin": margin}
+    return {"criterion": text, "verdict": verdict, "reason": reason, **figures}
+
+
+TEAM_SIZE = {
+    **criterion("team < 5", None, None, None, "not measurable"),
+    "criterion": "team size",
+    "op": None,
+    "threshold": None,
+}
+
+
+def fit(name, verdict, margin, *criteria, note=""):
+    return {"workload": name, "note": note, "verdict": verdict, "margin": margin, "criteria": list(criteria)}
+
+
+def fitted(name, ttft, cost, **changed):
+    """A model of one test with how it fits three workloads."""
+    fast = criterion("latency.p99 < 12s", "latency.p99", 9.03, 0.2475)
+    first = criterion("ttft.p95 < 1s", "ttft.p95", ttft, 1 - ttft, "pass" if ttft < 1 else "fail")
+    cheap = criterion(
+        "cost_per_100 <= $0.05", "cost_per_100", cost, 1 - cost / 0.05, "pass" if cost <= 0.05 else "fail"
+    )
+    valid = criterion("schema_valid_rate >= 98%", "schema_valid_rate", None, None, "invalid", "no data")
+    chat = fit("realtime-chat", "meets" if ttft < 1 else "fails", min(0.2475, 1 - ttft), first, fast)
+    batch = fit("prototype", "meets" if cost <= 0.05 else "fails", 1 - cost / 0.05, cheap, TEAM_SIZE, note="first bill")
+    return model(name, workloads=[chat, batch, fit("regulated", "unknown", None, valid)], **changed)
+
+
+FITTED = [
+    fitted("gpt-6-agent", 0.64, 0.082),
+    fitted("kimi-k2.5-swarm", 1.31, 0.041),
+    record(nodeid="tests/test_a.py::test_one_model", workloads=fitted("m", 0.5, 0.01)["workloads"]),
 ]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_swarm.reports.block import block_lines
+from pytest_swarm.reports.choice import margin
 from pytest_swarm.reports.figures import cells
 from pytest_swarm.reports.layout import flow, table, wrapped
 from pytest_swarm.reports.terminal import write_summary
@@ -26,6 +27,8 @@ SCENES = {
     "invalid": [samples.INVALID],
     "simulated": [samples.SIMULATED],
     "comparison": samples.COMPARED,
+    "projection": samples.PROJECTED,
+    "workloads": samples.FITTED,
     "several": [samples.PASSED, samples.SKIPPED, samples.SIMULATED],
 }
 
@@ -48,16 +51,16 @@ class Paper:
         return "".join(f"{text}\n" for text, _ in self.lines)
 
 
-def written(records, width=80):
+def written(records, width=80, **more):
     paper = Paper(width)
-    write_summary(paper, records)
+    write_summary(paper, records, **more)
     return paper
 
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_the_transcript_at_80_columns(scene):
     golden = GOLDEN / f"{scene}.txt"
-    text = written(SCENES[scene]).text
+    text = written(SCENES[scene], project_to=1_000_000 if scene == "projection" else None).text
     if os.environ.get("RENEW_GOLDEN"):
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
@@ -73,7 +76,7 @@ def test_no_line_is_wider_than_the_terminal_or_than_the_eye_follows(width):
         notes=["日本語のメモ" * 30, "x" * 300],
         failures=[{"kind": "task", "outcome": "failed", "count": 1, "example": "応答が壊れています" * 20}],
     )
-    paper = written([*EVERY, *samples.COMPARED, wide], width)
+    paper = written([*EVERY, *samples.COMPARED, *samples.PROJECTED, *samples.FITTED, wide], width, project_to=10**8)
     assert max(cells(text) for text, markup in paper.lines if not text.startswith("=")) <= min(width, 120)
 
 
@@ -217,6 +220,56 @@ def test_a_comparison_of_simulated_models_says_so():
     assert ("  SIMULATED: figures of simulated gateways, not of models", {"yellow": True, "bold": True}) in written(
         compared
     ).lines
+
+
+def test_a_projection_of_simulated_models_says_so():
+    projected = [{**record, "simulated": "simulated gateway, virtual time"} for record in samples.PROJECTED[:2]]
+    text = written(projected, project_to=1000).text
+    assert text.count("  SIMULATED: figures of simulated gateways, not of models") == 2
+
+
+def test_no_projection_is_told_unless_one_was_asked_for():
+    assert "projected" not in written(samples.PROJECTED).text
+    assert "projected" not in written([samples.SKIPPED], project_to=1000).text
+
+
+def test_a_workload_is_green_where_a_model_meets_it_and_red_where_all_fail():
+    failing = [samples.fitted(name, 1.31, 0.082) for name in "ab"]
+    for records, colour in ((samples.FITTED[:2], "green"), (failing, "red")):
+        [markup] = [markup for text, markup in written(records).lines if text.startswith("  realtime-chat")]
+        assert markup == {colour: True, "bold": True}
+    [markup] = [markup for text, markup in written(failing).lines if text.startswith("  regulated")]
+    assert markup == {"yellow": True, "bold": True}
+
+
+def test_tests_of_one_model_have_workloads_where_no_test_has_a_choice():
+    text = written(samples.FITTED[2:]).text
+    assert "tests/test_a.py::test_one_model\n  margin" in text
+    assert "left out" not in text
+
+
+def test_models_that_do_not_fit_beside_each_other_have_their_workloads_below():
+    records = [samples.fitted(f"model-{letter}", 0.6, 0.04) for letter in "abcd"]
+    lines = written(records).text.split("which model for which workload")[1].splitlines()
+    heads = [line.split() for line in lines if "model-" in line]
+    assert heads == [["model-a", "model-b", "model-c"], ["model-d"]]
+    assert sum(line.startswith("  realtime-chat") for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0.25, "+25%"),
+        (-1.25, "-125%"),
+        (0.083, "+8.3%"),
+        (-0.0004, "-0.0%"),
+        (0.0, "+0%"),
+        (9.99, "+999%"),
+        (-40, "-40x"),
+    ],
+)
+def test_a_margin_keeps_its_sign(fraction, text):
+    assert margin(fraction) == text
 
 
 @given(st.lists(st.text(max_size=30), max_size=8), st.integers(10, 60))

@@ -13,6 +13,8 @@ import pytest
 from pytest_swarm import available
 from pytest_swarm.credentials import Secret
 from pytest_swarm.errors import NotAvailable, SettingError
+from pytest_swarm.judging.sla import parse
+from pytest_swarm.judging.workloads import Workload
 from pytest_swarm.options import OPTIONS, Option, register
 from pytest_swarm.settings import Settings, read_settings
 from pytest_swarm.swarm.plan import Layer, plan_from
@@ -153,10 +155,28 @@ def test_without_an_ini_file_overrides_count_from_the_root(read: Read, pytester:
 
 def test_tables_come_from_pyproject(read: Read) -> None:
     settings = read(
-        pyproject='[tool.pytest_swarm.prices."openai/gpt-4o"]\ninput = 2.5\n[tool.pytest_swarm.workloads.chat]\nn = 1\n'
+        pyproject='[tool.pytest_swarm.prices."openai/gpt-4o"]\ninput = 2.5\n'
+        '[tool.pytest_swarm.workloads]\nchat = ["p99 < 3s"]\n'
+        'batch = {sla = ["not measurable: team size"], note = "x"}\n'
     )
     assert settings.prices == {"openai/gpt-4o": {"input": 2.5}}
-    assert settings.workloads == {"chat": {"n": 1}}
+    assert settings.workloads == (
+        Workload("chat", (parse("p99 < 3s"),)),
+        Workload("batch", ("team size",), "x"),
+    )
+
+
+def test_a_wrong_workload_is_refused_before_anything_runs(read: Read) -> None:
+    with pytest.raises(SettingError) as error:
+        read(pyproject='[tool.pytest_swarm.workloads]\nchat = ["trougput > 3/s"]\n')
+    assert str(error.value) == (
+        "pyproject.toml: [tool.pytest_swarm.workloads] chat: unknown metric 'trougput'; did you mean 'throughput'?"
+    )
+
+
+def test_a_projection_can_stand_in_the_ini_file(read: Read) -> None:
+    assert read(ini="swarm_project = 1M/month").project == 1_000_000
+    assert read("--swarm-project=5/month", ini="swarm_project = 1M/month").project == 5
 
 
 @pytest.mark.parametrize(
