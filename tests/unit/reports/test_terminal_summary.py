@@ -162,7 +162,7 @@ def test_unknown_figures_are_called_unknown():
 )
 def test_a_cost_that_is_the_gateways_word_is_labelled(sources, label):
     [line] = [line for line in written([samples.record(cost_sources=sources)]).lines if line[0].startswith("  cost ")]
-    assert line[0].endswith("per 100 tasks" if label is None else f"per 100 tasks · {label}")
+    assert line[0].endswith("per 100 tasks" if label is None else f"per 100 tasks   {label}")
 
 
 def test_the_plan_is_told_in_its_own_words():
@@ -222,10 +222,11 @@ def test_a_comparison_of_simulated_models_says_so():
     ).lines
 
 
-def test_a_projection_of_simulated_models_says_so():
-    projected = [{**record, "simulated": "simulated gateway, virtual time"} for record in samples.PROJECTED[:2]]
-    text = written(projected, project_to=1000).text
-    assert text.count("  SIMULATED: figures of simulated gateways, not of models") == 2
+def test_every_table_of_simulated_models_says_so():
+    records = [{**record, "simulated": "simulated gateway, virtual time"} for record in samples.FITTED[:2]]
+    text = written(records, project_to=1000).text
+    assert text.count("LLM swarm: ") == 3
+    assert text.count("  SIMULATED: figures of simulated gateways, not of models") == 3
 
 
 def test_no_projection_is_told_unless_one_was_asked_for():
