@@ -76,11 +76,17 @@ def _gateway(request: pytest.FixtureRequest) -> Gateway:
 def swarm(request: pytest.FixtureRequest) -> InlineSwarm:
     """A swarm inside a test: ``result = await swarm.run(body, tasks=100, concurrency=10)``."""
     from pytest_swarm.inline import InlineSwarm
+    from pytest_swarm.items import parametrised_model
     from pytest_swarm.session import SESSION
 
     item = request.node
     session = item.config.stash[SESSION]
-    return InlineSwarm(session.settings, lambda demands: session.open_inline(item, demands), item.nodeid)
+    return InlineSwarm(
+        session.settings,
+        lambda demands: session.open_inline(item, demands),
+        item.nodeid.partition("[")[0],
+        parametrised_model(item),
+    )
 
 
 def bound(

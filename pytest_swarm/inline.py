@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_swarm.errors import SettingError
 from pytest_swarm.judging.sla import parse, parse_metric, require_available
-from pytest_swarm.judging.verdict import Judgement, judge
+from pytest_swarm.judging.verdict import Judgement
 from pytest_swarm.swarm.plan import plan_from
 from pytest_swarm.trial import Demands, Trial
 
@@ -22,8 +22,9 @@ __all__ = ["InlineResult", "InlineSwarm"]
 class InlineResult:
     """What came of `swarm.run`."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, test: str) -> None:
         self._trial = trial
+        self._test = test
 
     def __getitem__(self, metric: str) -> float | None:
         """The value of a metric by its SLA name, ``result["latency.p99"]``; None when there is no data.
@@ -36,21 +37,25 @@ class InlineResult:
     def judge(self, *expressions: str) -> Judgement:
         """Judge by service levels; the judgement is true when all of them hold and every task passed.
 
-        Without an expression, only the demand that every task passes counts. Raises `SettingError` for a wrong one.
+        Without an expression, only the demand that every task passes counts: so is a swarm judged in the reports that
+        nobody judges. The latest judgement is the one they show. Raises `SettingError` for a wrong expression.
         """
-        parsed = [parse(text) for text in expressions]
+        parsed = tuple(parse(text) for text in expressions)
         for expression in parsed:
             require_available(expression)
-        return judge(self._trial.conductor.result, parsed)
+        return self._trial.conclude(self._test, expressions=parsed)
 
 
 class InlineSwarm:
     """Runs coroutine functions as swarms: ``result = await swarm.run(body, tasks=100, concurrency=10)``."""
 
-    def __init__(self, settings: Settings, open_trial: Callable[[Demands], Trial], test: str) -> None:
+    def __init__(
+        self, settings: Settings, open_trial: Callable[[Demands], Trial], test: str, parametrised_model: str | None
+    ) -> None:
         self._settings = settings
         self._open_trial = open_trial
         self._test = test
+        self._parametrised_model = parametrised_model
 
     async def run(self, body: Callable[..., Awaitable[object]], **arguments: Any) -> InlineResult:
         """Run `body` as the arguments of the `swarm` marker say.
@@ -63,7 +68,9 @@ class InlineSwarm:
         if not inspect.iscoroutinefunction(body):
             raise SettingError("swarm.run(body): the body must be a coroutine function (async def)")
         plan = plan_from((), arguments, self._settings)
-        trial = self._open_trial(Demands(plan, model=plan.model))
+        # Then its models are shown side by side, as those of a marked test are.
+        parametrised = plan.model is not None and plan.model == self._parametrised_model
+        trial = self._open_trial(Demands(plan, model=plan.model, parametrised=parametrised))
         wanted = set(inspect.signature(body).parameters) & {"agent", "gateway"}
 
         async def one(agent: Agent) -> object:
@@ -75,4 +82,4 @@ class InlineSwarm:
         finally:
             trial.conclude(self._test)
             trial.rows.close()
-        return InlineResult(trial)
+        return InlineResult(trial, self._test)

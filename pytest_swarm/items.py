@@ -24,6 +24,7 @@ __all__ = [
     "is_ours",
     "marks_of",
     "own_fixture",
+    "parametrised_model",
     "refusal",
     "shared_fixtures",
     "wants_event_loop",
@@ -131,7 +132,7 @@ def demands_of(item: pytest.Item, settings: Settings) -> Demands | None:
     expressions, per_task = _service_levels(item, settings)
     from pytest_swarm.trial import Demands
 
-    model = _parametrised_model(item)
+    model = parametrised_model(item)
     rule = _json_rule(item)
     return Demands(plan, expressions, per_task, rule, model or plan.model, parametrised=model is not None)
 
@@ -146,7 +147,8 @@ class _SeedAndModel:
         self.ini = Layer(seed=settings.ini.seed, model=settings.ini.model)
 
 
-def _parametrised_model(item: pytest.Function) -> str | None:
+def parametrised_model(item: pytest.Function) -> str | None:
+    """The model by which the test is parametrised."""
     model = item.callspec.params.get("model") if hasattr(item, "callspec") else None
     return model if isinstance(model, str) else None
 

@@ -1,0 +1,44 @@
+"""Two agent systems behind one gateway: 100 tasks in flight, 1,000 tasks, the median of five runs.
+
+    pytest example_suites/test_benchmark_two_systems.py
+
+Both systems are simulated here, after the table that an article published about them; what the article says is printed
+beside what was measured. Against your own gateway, with two models of yours in MODELS:
+
+    pytest example_suites/test_benchmark_two_systems.py --swarm-base-url=https://gateway.example.com/v1
+"""
+
+import pytest
+
+# Metric, unit and factor of the article's table; then its figures for each system.
+ROWS = [
+    ("latency.p50", "ms", 1000),
+    ("latency.p95", "ms", 1000),
+    ("latency.p99", "ms", 1000),
+    ("steady_throughput", "tasks/s", 1),
+    ("success_rate", "%", 100),
+    ("cost_per_100", "$", 1),
+    ("output_tokens.mean", "tokens", 1),
+]
+MODELS = {
+    "gpt-6-agent": (1840, 4720, 8950, 42.3, 96, 0.082, 2100),
+    "kimi-k2.5-swarm": (2310, 5180, 11420, 38.7, 94, 0.041, 1050),
+}
+LEVELS = ("p99 < 12s", "success_rate >= 90%", "cost_per_100 <= $0.10", "steady_throughput >= 35/s")
+
+
+async def summarise(gateway, agent):
+    """The task that a hundred agents work on: replace it by what your agents do."""
+    await gateway.chat(f"Summarise report {agent.index} in three sentences.")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("model", MODELS)
+async def test_benchmark_two_systems(swarm, model, capsys):
+    result = await swarm.run(summarise, tasks=1000, concurrency=100, repeat=5, model=model)
+    with capsys.disabled():
+        print(f"\n{model:<20} {'article':>10} {'measured':>10}")
+        for (metric, unit, factor), article in zip(ROWS, MODELS[model], strict=True):
+            measured = result[metric] * factor
+            print(f"{metric:<20} {article:>10,g} {measured:>10,.4g} {measured / article - 1:>+8.1%}  {unit}")
+    assert result.judge(*LEVELS)
