@@ -95,9 +95,12 @@ def decide(
     asked = parse_retry_after(headers, body, wall_now) if limited else _retry_after(headers, wall_now)
     if asked is not None and asked > RETRY_AFTER_CAP:
         return Stop(f"the gateway asks to wait {asked:.0f} s, more than the {RETRY_AFTER_CAP:.0f} s that are waited")
+    backoff = min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(attempt - 1, 10))
     if asked:
-        return Retry(asked + rng.uniform(0.0, min(0.5, 0.25 * asked)))
-    return Retry(rng.uniform(0.0, min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(attempt - 1, 10))))
+        # Everybody was told the same moment. Who was refused again there is one of many, and spreads further out.
+        spread = min(0.5, 0.25 * asked) if attempt == 1 else backoff
+        return Retry(asked + rng.uniform(0.0, spread))
+    return Retry(rng.uniform(0.0, backoff))
 
 
 def _final(outcome: str, status: int | None, headers: Mapping[str, str], body: object, saw_token: bool) -> str:

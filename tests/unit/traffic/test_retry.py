@@ -130,6 +130,13 @@ def test_the_wait_that_is_asked_for_is_kept_and_spread_a_little(asked: str, low:
     assert max(found) - min(found) > 0.8 * (high - low)
 
 
+@pytest.mark.parametrize(("attempt", "spread"), [(2, 1.0), (3, 2.0), (9, BACKOFF_CAP)])
+def test_who_is_refused_again_spreads_further_behind_the_wait_that_is_asked_for(attempt: int, spread: float) -> None:
+    found = waits({"retry-after": "1"}, attempt=attempt, retries=10)
+    assert 1.0 <= min(found) < 1.0 + 0.1 * spread
+    assert 1.0 + 0.9 * spread < max(found) <= 1.0 + spread
+
+
 @pytest.mark.parametrize("attempt", [1, 2, 3, 4, 5, 6, 5000])
 def test_without_advice_the_wait_is_anything_up_to_a_doubling_cap(attempt: int) -> None:
     cap = min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(attempt - 1, 20))
