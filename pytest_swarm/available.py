@@ -17,6 +17,7 @@ OPTIONS: Final = frozenset(
         "header",
         "hosts",
         "json",
+        "max-cost",
         "model",
         "no-progress",
         "prices-date",
@@ -31,7 +32,7 @@ OPTIONS: Final = frozenset(
 """Names of options, without ``--swarm-``."""
 
 ARGUMENTS: Final = frozenset(
-    {"concurrency", "model", "repeat", "retries", "seed", "task_timeout", "tasks", "timeout", "warmup"}
+    {"concurrency", "max_cost", "model", "repeat", "retries", "seed", "task_timeout", "tasks", "timeout", "warmup"}
 )
 """Arguments of the `swarm` marker."""
 

@@ -206,6 +206,8 @@ class RunResult:
     """What a simulated gateway said of itself: its system and its speed. None when none answered."""
     interrupted: str | None = None
     """Why the run ended before its plan did; None when it was finished."""
+    over_budget: bool = False
+    """Whether a cost ceiling ended it."""
     audit: dict[str, Any] | None = None
 
 

@@ -47,6 +47,8 @@ class Gathering:
     def __init__(self, session: SwarmSession) -> None:
         self._session = session
         self._records: list[dict[str, Any]] = []
+        self._ceiling: dict[str, Any] | None = None
+        """How the cost ceiling of the whole run stands, once it is over."""
         self._told: list[tuple[str, dict[str, bool]]] = []
         """Lines under the summary."""
 
@@ -71,6 +73,8 @@ class Gathering:
             trial.rows.close()
             assert trial.record is not None
             self._records.append(trial.record)
+        standing = self._session.ceiling.standing()
+        self._ceiling = None if standing is None else standing.to_dict()
         if self._records:
             self._write_reports(interrupted=bool(unfinished))
 
@@ -85,7 +89,7 @@ class Gathering:
                     records,
                     exit_status=exit_of(records, interrupted),
                     environment=environment(),
-                    cost=cost_of(records),
+                    cost=cost_of(records, self._ceiling),
                     project_to=self._session.settings.project,
                 )
             except SettingError as error:
@@ -105,7 +109,7 @@ class Gathering:
         from pytest_swarm.reports.terminal import write_summary
 
         project_to = self._session.settings.project
-        write_summary(_Terminal(terminalreporter), self._records, project_to=project_to)
+        write_summary(_Terminal(terminalreporter), self._records, project_to=project_to, ceiling=self._ceiling)
         for line, markup in self._told:
             terminalreporter.write_line(line, **markup)
 

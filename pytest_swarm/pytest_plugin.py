@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     session = config.stash[SESSION] = SwarmSession(config, settings)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Gathering(session), "llm-swarm-gathering")
+        config.pluginmanager.register(session.ceiling, "llm-swarm-ceiling")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

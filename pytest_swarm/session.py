@@ -18,6 +18,7 @@ from pytest_swarm.fixtures import bound
 from pytest_swarm.items import has_event_loop, shared_fixtures
 from pytest_swarm.progresswatch import ProgressWatch
 from pytest_swarm.rowfolder import RowFolder
+from pytest_swarm.sessionceiling import SessionCeiling
 from pytest_swarm.verdicts import conclude
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class SwarmSession:
         self.settings = settings
         self.rows = RowFolder(config)
         self.progress = _progress_line(config, settings)
+        self.ceiling = SessionCeiling(config, settings.max_cost)
         self._live: dict[str, Trial] = {}
         self._tapped = False
 
@@ -53,7 +55,8 @@ class SwarmSession:
         # A live call costs what it costs on the day on which it is made; one day for the whole session.
         day = settings.prices_date or datetime.now(UTC).date()
         public = GenaiRates(day, settings.base_url)
-        return Surroundings(settings, PriceTable(settings.prices, public), self.systems, outcomes, public)
+        prices = PriceTable(settings.prices, public)
+        return Surroundings(settings, prices, self.systems, outcomes, public, self.ceiling.budget)
 
     @functools.cached_property
     def systems(self) -> Mapping[str, System]:
@@ -109,7 +112,8 @@ class SwarmSession:
             demands,
             self.around,
             self.rows.open(item.nodeid),
-            is_async=inspect.iscoroutinefunction(item.obj),
+            # A swarm inside a test has a coroutine function for its body, whatever pytest-asyncio made of the test.
+            is_async=number > 0 or inspect.iscoroutinefunction(item.obj),
             number=number,
             watcher=watcher,
         )
@@ -179,6 +183,7 @@ class SwarmSession:
 
     def close(self) -> None:
         """The session is over: give aiohttp back."""
+        self.ceiling.close()
         if self._tapped:
             from pytest_swarm.tap import aiohttp as tap
 

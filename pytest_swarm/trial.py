@@ -25,6 +25,8 @@ from pytest_swarm.sources.simulated.systems import DEFAULT_SYSTEM
 from pytest_swarm.sources.simulated.tokens import tariff_of
 from pytest_swarm.swarm.conductor import Conductor
 from pytest_swarm.swarm.outcomes import TestOutcomes
+from pytest_swarm.traffic.budget import Budget
+from pytest_swarm.traffic.ceilings import Ceilings
 
 if TYPE_CHECKING:
     from pytest_swarm.judging.genai import GenaiRates
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from pytest_swarm.sources.simulated.systems import System
     from pytest_swarm.swarm.plan import Plan
     from pytest_swarm.tap.routing import Agent, TaskContext
+    from pytest_swarm.traffic.budget import BaseBudget
 
 __all__ = ["Demands", "Surroundings", "Trial"]
 
@@ -71,6 +74,8 @@ class Surroundings:
     outcomes: TestOutcomes
     public: GenaiRates
     """The part of `prices` that is not the user's."""
+    budget: BaseBudget | None = None
+    """The cost ceiling of the whole session."""
     checked: dict[tuple[str, str | None], str | None] = field(default_factory=dict)
     """What pre-flight questions found, by address and model: an error's text, or None."""
 
@@ -96,7 +101,8 @@ class Trial:
         self.judgement: Judgement | None = None
         self.record: dict[str, Any] | None = None
         self._around = around
-        self._seed = f"{demands.plan.seed}:{nodeid}:{number}" if number else f"{demands.plan.seed}:{nodeid}"
+        plan = demands.plan
+        self._seed = f"{plan.seed}:{nodeid}:{number}" if number else f"{plan.seed}:{nodeid}"
         settings = around.settings
         self._live = settings.base_url is not None
         result = SwarmResult(
@@ -105,18 +111,21 @@ class Trial:
             gateway_kind="live" if self._live else "simulated",
             base_url=settings.base_url,
             clock=_clock(settings, live=self._live, is_async=is_async),
-            plan=demands.plan.to_dict(),
+            plan=plan.to_dict(),
             rows=str(rows.path),
-            notes=list(demands.plan.notes),
+            notes=list(plan.notes),
         )
+        self._own_budget = None if plan.max_cost is None else Budget(plan.max_cost, "swarm(max_cost=...)")
+        self._ceilings = self._make_ceilings(result.model)
         self.conductor = Conductor(
             result,
-            demands.plan,
+            plan,
             make_source=self._source,
             rows=rows,
             price=self._price,
             outcomes=around.outcomes,
             json_check=None if demands.json_rule is None else demands.json_rule.status,
+            ceilings=self._ceilings,
             watcher=watcher,
             confined=None if self._live else frozenset(settings.hosts),
         )
@@ -126,8 +135,8 @@ class Trial:
             base_url=settings.base_url or SIMULATED_URL,
             headers=_headers(settings),
             model=result.model,
-            limits=demands.plan.timeout,
-            retries=demands.plan.retries,
+            limits=plan.timeout,
+            retries=plan.retries,
             json_rule=demands.json_rule,
         )
         self.gateway = Gateway(self.terms, self._outside)
@@ -149,12 +158,14 @@ class Trial:
 
             self.conductor.run_in_threads(lambda agent: body(agent, blocking), portal.enter)
 
-    def conclude(self, test: str, *, interrupted: bool = False) -> Judgement:
+    def conclude(
+        self, test: str, *, interrupted: bool = False, expressions: tuple[Expression, ...] | None = None
+    ) -> Judgement:
         """Judge what was measured and make the record; `test` is the node id without parameters."""
         demands = self.demands
         judgement = judge(
             self.conductor.result,
-            demands.expressions,
+            demands.expressions if expressions is None else expressions,
             per_task=demands.per_task,
             json_expected=demands.json_rule is not None,
             interrupted=interrupted,
@@ -174,6 +185,7 @@ class Trial:
             test=test,
             param_model=demands.model if demands.parametrised else None,
             simulated=f"simulated over HTTP ({said})" if over_http else None,
+            ceiling=None if self._own_budget is None else self._own_budget.standing().to_dict(),
             without_cache=self._without_cache(judgement),
             workloads=[fit_of(workload, judgement.metrics) for workload in self._around.settings.workloads],
         )
@@ -205,12 +217,31 @@ class Trial:
             return None if system is None else tariff_of(system.prices)
         return self._around.prices.tariff(model)
 
+    def _make_ceilings(self, model: str | None) -> Ceilings | None:
+        """What stands over the calls. Raises `SettingError` for a model that no ceiling can hold."""
+        budgets = [budget for budget in (self._own_budget, self._around.budget) if budget is not None]
+        if not budgets:
+            return None
+        ceilings = Ceilings(budgets, self._tariffs)
+        problem = None if model is None else ceilings.why_unpriced(model)
+        if problem is not None:
+            raise SettingError(problem)
+        return ceilings
+
+    def _tariffs(self, model: str) -> list[Tariff]:
+        system = None if self._live else self._around.systems.get(model)
+        return self._around.prices.tariffs(model) if system is None else [tariff_of(system.prices)]
+
+    def _affordable(self, question: bytes) -> bool:
+        """Whether the ceilings have room for a question before the run."""
+        return self._ceilings is None or self._ceilings.afford(self.terms.model, question)
+
     async def _preflight(self) -> None:
         self._around.prices.prepare(self.terms.model)
         key = (self.terms.base_url, self.terms.model)
         if key not in self._around.checked:
             try:
-                await preflight(self.terms, self._around.settings.api_key_variable)
+                await preflight(self.terms, self._around.settings.api_key_variable, self._affordable)
             except SettingError as error:
                 self._around.checked[key] = str(error)
             else:

@@ -181,9 +181,13 @@ class Gateway:
         exchange = exchange_for(context, request, "chat")
         opened.attempt(exchange)
         try:
-            async with Deadlines(exchange, self._terms.limits, total_at):
-                async for _ in context.source.send(exchange):
-                    grew()
+            if exchange.ending is None:
+                async with Deadlines(exchange, self._terms.limits, total_at):
+                    async for _ in context.source.send(exchange):
+                        grew()
+            else:
+                # A cost ceiling stands before it. A body that asks again and again must leave the loop room to stop it.
+                await asyncio.sleep(0)
         finally:
             exchange.finish(exchange.clock(), Ending.CANCELLED)
             if opened.exchange is exchange:

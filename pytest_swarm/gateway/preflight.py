@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import aiohttp
@@ -21,11 +21,11 @@ LISTED: Final = 8
 """Models that an error names."""
 
 
-async def preflight(terms: Terms, key_from: str | None) -> None:
+async def preflight(terms: Terms, key_from: str | None, affordable: Callable[[bytes], bool] = lambda _: True) -> None:
     """Raise `SettingError` in one line when calls under `terms` cannot succeed.
 
     The list of models is asked for first, which costs nothing. Only a gateway that does not list the model is sent a
-    chat request, of one token. `key_from` names the environment variable of the key.
+    chat request, of one token, and only if that is `affordable`. `key_from` names the environment variable of the key.
     """
     try:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
@@ -35,6 +35,8 @@ async def preflight(terms: Terms, key_from: str | None) -> None:
             if terms.model is None or terms.model in models:
                 return
             question = {"model": terms.model, "messages": [{"role": "user", "content": "ping"}], "max_tokens": 1}
+            if not affordable(json.dumps(question).encode()):
+                return
             status, body = await _ask(session, "POST", f"{terms.base_url}/chat/completions", terms.headers, question)
             _check_key(status, terms, key_from)
             _check_model(status, body, terms, models)

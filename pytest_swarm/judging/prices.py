@@ -76,6 +76,15 @@ class PriceTable:
         """The rates of a model by the first who knows it; None when nobody does."""
         return next((found for source in self._sources if (found := source.find(model)) is not None), None)
 
+    def tariffs(self, model: str) -> list[Tariff]:
+        """The rates by which a reply of the model may come to be priced; none when nobody knows it.
+
+        They are those of the first who knows it, and those behind them where the first has none for cached tokens.
+        """
+        known = [found for source in self._sources if (found := source.find(model)) is not None]
+        complete = bool(known) and None not in (known[0].base.cache_read, known[0].base.cache_write)
+        return known[:1] if complete else known
+
     def prepare(self, model: str | None) -> None:
         """Have at hand what calls of this model will be priced with: looking it up for the first time takes a while."""
         for source in self._sources:

@@ -99,12 +99,13 @@ def judge(
 
     What failed outweighs what could not be told (`invalid`): a metric without data, a run that ended early, JSON that
     was asked for (`json_expected`) and never came to be checked. `interrupted` says that the user stopped the swarm:
-    that is then the verdict, whatever its part shows.
+    that is then the verdict, whatever its part shows. A run that a cost ceiling ended is invalid in the same way.
     """
     metrics = SwarmMetrics(result, per_task)
     statuses: Counter[str] = sum((run.tasks.statuses for run in metrics.runs), Counter())
     early = list(_ended_early(result))
-    if statuses and set(statuses) == {"skipped"} and not interrupted:
+    over_budget = any(run.over_budget for run in result.runs)
+    if statuses and set(statuses) == {"skipped"} and not interrupted and not over_budget:
         return Judgement("skipped", [], [_all_skipped(result, statuses.total())], metrics, confidence)
     lines = [_line(expression, metrics, confidence) for expression in expressions]
     failed = [line.reason for line in lines if line.verdict == "fail"]
@@ -114,12 +115,12 @@ def judge(
         unknown.insert(0, f"nothing was measured: no task was finished{_told(statuses)}")
     elif json_expected and not any(run.calls.checked_as_json for run in metrics.runs):
         unknown.append("json_output asks for JSON, and no reply came to be checked")
-    reasons = list(dict.fromkeys([*failed, *early, *unknown]))
+    reasons = list(dict.fromkeys([*early, *failed, *unknown] if over_budget else [*failed, *early, *unknown]))
     if interrupted:
         verdict: Verdict = "interrupted"
         reasons = reasons or ["the swarm was interrupted"]
     else:
-        verdict = "fail" if failed else "invalid" if reasons else "pass"
+        verdict = "fail" if failed and not over_budget else "invalid" if reasons else "pass"
     return Judgement(verdict, lines, reasons, metrics, confidence)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pytest_swarm.judging.catalogue import Dimension
 from pytest_swarm.judging.sla import parse_metric
+from pytest_swarm.reports.ceiling import ceiling_lines
 from pytest_swarm.reports.figures import (
     cells,
     count,
@@ -139,6 +140,8 @@ def _figures(record: Record, width: int) -> Iterator[Line]:
         cost.append(f"{shown('cost_per_100')} per 100 tasks")
     cost += _reported(record)
     yield from labelled("cost", flow(cost, width))
+    if record["ceiling"] is not None:
+        yield from ceiling_lines(record["ceiling"], width + BODY)
     yield from labelled("worst run", flow(_worst_run(record["runs"]), width))
 
 

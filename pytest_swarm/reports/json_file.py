@@ -49,6 +49,7 @@ _TEST_KEYS: Final = (
     "errors",
     "failures",
     "cost_sources",
+    "ceiling",
     "in_flight_max",
     "audit",
 )
@@ -86,10 +87,11 @@ def exit_of(records: Sequence[Record], interrupted: bool = False) -> str:
     return "pass" if "pass" in verdicts and "invalid" not in verdicts else "invalid"
 
 
-def cost_of(records: Sequence[Record]) -> dict[str, Any]:
-    """What all calls cost, those of warm-ups too: `{"total", "by_model", "unpriced_calls"}`.
+def cost_of(records: Sequence[Record], ceiling: Record | None = None) -> dict[str, Any]:
+    """What all calls cost, those of warm-ups too: `{"total", "by_model", "unpriced_calls", "ceiling"}`.
 
-    A sum with an unpriced call in it is unknown: null for that model and for the total.
+    A sum with an unpriced call in it is unknown: null for that model and for the total. `ceiling` is how that of the
+    whole pytest run stands.
     """
     by_model: dict[str, float | None] = {}
     for record in records:
@@ -99,7 +101,7 @@ def cost_of(records: Sequence[Record]) -> dict[str, Any]:
     unpriced = sum(record["spent"]["unpriced_calls"] for record in records)
     known = [cost for cost in by_model.values() if cost is not None]
     total = sum(known) if len(known) == len(by_model) and not unpriced and by_model else None
-    return {"total": total, "by_model": by_model, "unpriced_calls": unpriced}
+    return {"total": total, "by_model": by_model, "unpriced_calls": unpriced, "ceiling": ceiling}
 
 
 def write_report(

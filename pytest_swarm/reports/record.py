@@ -39,15 +39,16 @@ def test_record(
     test: str,
     param_model: str | None = None,
     simulated: str | None = None,
+    ceiling: dict[str, Any] | None = None,
     without_cache: Observation | None = None,
     workloads: Iterable[Fit] = (),
 ) -> dict[str, Any]:
     """The record of one test, as plain data.
 
     `test` is the node id without parameters, `param_model` the model when the test is parametrised by it. `simulated`
-    says by whom no model was called; it is made up when the result's own gateway is the simulated one.
-    `without_cache` is what a task would have cost without prompt caches, where somebody wanted to know. `workloads` is
-    how the user's workloads fit.
+    says by whom no model was called; it is made up when the result's own gateway is the simulated one. `ceiling` is how
+    the test's own cost ceiling stands (`traffic.budget.Standing.to_dict`). `without_cache` is what a task would have
+    cost without prompt caches, where somebody wanted to know. `workloads` is how the user's workloads fit.
     """
     metrics = judgement.metrics
     if simulated is None and result.gateway_kind == "simulated":
@@ -85,6 +86,7 @@ def test_record(
         else {"cost_per_task": without_cache.value, "reason": without_cache.reason},
         "workloads": [fit.to_dict() for fit in workloads],
         "cost_sources": dict(sum(map(cost_sources, result.runs), Counter())),
+        "ceiling": ceiling,
         "rows": result.rows,
     }
 

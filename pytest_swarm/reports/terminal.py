@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from pytest_swarm.reports.block import block_lines
+from pytest_swarm.reports.ceiling import ceiling_lines
 from pytest_swarm.reports.choice import choice_lines, choose, measured_models
 from pytest_swarm.reports.compare import compare
 from pytest_swarm.reports.figures import cells, count, ellipsis_middle, figure, one_line
@@ -47,16 +49,22 @@ class TerminalWriter(Protocol):
 
 
 def write_summary(
-    writer: TerminalWriter, records: Sequence[Mapping[str, Any]], *, project_to: int | None = None
+    writer: TerminalWriter,
+    records: Sequence[Mapping[str, Any]],
+    *,
+    project_to: int | None = None,
+    ceiling: Mapping[str, Any] | None = None,
 ) -> None:
     """Write every test's block, then what the models come to beside each other; nothing at all when there was no swarm.
 
-    `project_to` is a number of tasks a month, for which the costs are then told.
+    `project_to` is a number of tasks a month, for which the costs are then told. `ceiling` is how the cost ceiling of
+    the whole pytest run stands.
     """
     width = max(NARROWEST, min(writer.width, WIDEST))
     if records:
         writer.section("LLM swarm")
-        _write(writer, (block_lines(record, width) for record in records))
+        whole_run = [[Line("all tests", {"bold": True}), *ceiling_lines(ceiling, width)]] if ceiling is not None else []
+        _write(writer, chain((block_lines(record, width) for record in records), whole_run))
     comparison = compare(records)
     if comparison:
         writer.section("LLM swarm: models side by side")

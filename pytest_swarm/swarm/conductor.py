@@ -17,6 +17,7 @@ from pytest_swarm.swarm.runner import AsyncBody, AsyncRunner, Course, few_collec
 from pytest_swarm.swarm.threads import SyncBody, ThreadRunner
 from pytest_swarm.tap.ledger import JsonCheck, Ledger, Price, RowSink
 from pytest_swarm.tap.routing import TaskContext
+from pytest_swarm.traffic.ceilings import Ceilings
 
 __all__ = ["Conductor", "MakeSource", "Watcher"]
 
@@ -50,6 +51,7 @@ class Conductor:
         price: Price,
         outcomes: TestOutcomes,
         json_check: JsonCheck | None = None,
+        ceilings: Ceilings | None = None,
         watcher: Watcher | None = None,
         confined: frozenset[str] | None = None,
     ) -> None:
@@ -61,6 +63,7 @@ class Conductor:
         self._rows = rows
         self._price = price
         self._json_check = json_check
+        self._ceilings = ceilings
         self._outcomes = outcomes
         self._watcher = watcher
         self._confined = confined
@@ -122,6 +125,8 @@ class Conductor:
             now(),
             self._price,
             self._json_check,
+            self._ceilings,
+            self.result.gateway_kind,
             on_call=self._on_call,
             on_task=self._on_task,
         )
@@ -139,12 +144,22 @@ class Conductor:
     def _on_call(self, call: Call) -> None:
         if self._clock is not None:
             self._clock.progress()
+        if call.outcome == "budget":
+            self._wind_down(call.detail)
         if call.status in REFUSALS:
             self._refusals += 1
             if self._refusals > 1:
                 self._stop(f"the gateway refused the key again (HTTP {call.status}): every further call would fail")
         if self._watcher is not None:
             self._watcher.call_ended(call)
+
+    def _wind_down(self, reason: str) -> None:
+        """Start no further body. Those that run may finish: cutting them off would lose what is being paid for."""
+        run = self.result.runs[-1]
+        run.over_budget = True
+        run.interrupted = run.interrupted or reason
+        if self._now_running is not None:
+            self._now_running.closed = True
 
     def _on_task(self, task: Task) -> None:
         if self._clock is not None:

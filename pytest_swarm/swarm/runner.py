@@ -54,6 +54,8 @@ class Course:
     confined: frozenset[str] | None = None
     """See `TaskContext.confined`."""
     in_flight: int = 0
+    closed: bool = False
+    """No further body is started; those that run may finish."""
 
     def indices(self) -> Iterator[tuple[int, bool]]:
         """Task numbers with whether they warm up; both count from 0."""
@@ -92,6 +94,9 @@ class Course:
             status = _status_of_replies(context)
             if status != "passed":
                 text = "a reply was not valid JSON" if status == "json_invalid" else "a reply did not fit the schema"
+        if status == "failed" and any(call.outcome == "budget" for call in context.calls):
+            # For want of a reply that a cost ceiling kept from being asked for: that tells nothing of the gateway.
+            status = "cancelled"
         if error is not None and not context.warmup:
             self.errors.setdefault(status, error)
         zero = self.ledger.zero
@@ -173,6 +178,8 @@ class AsyncRunner:
     async def _lane(self, body: AsyncBody, numbers: Iterator[int], *, warmup: bool) -> None:
         course = self._course
         for index in numbers:
+            if course.closed:
+                return
             context = course.context(index, warmup=warmup, due=course.ledger.now())
             start = context.due
             task = asyncio.get_running_loop().create_task(self._one(context, body), name=f"swarm-agent-{index}")

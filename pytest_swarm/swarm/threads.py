@@ -71,7 +71,7 @@ class ThreadRunner:
 
     def _start_next(self, body: SyncBody, numbers: Iterator[int], running: set[_Running], *, warmup: bool) -> None:
         index = next(numbers, None)
-        if index is None:
+        if index is None or self._course.closed:
             return
         now = self._course.ledger.now()
         one = _Running(self._course.context(index, warmup=warmup, due=now), now)

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pytest_swarm.errors import SwarmError
+from pytest_swarm.errors import BudgetExceeded, SwarmError
 from pytest_swarm.exchange import Ending, Exchange, Request
 from pytest_swarm.reading import reader_factory, wire_of
 
@@ -27,6 +27,9 @@ def follow(context: TaskContext, request: Request) -> Exchange | None:
     """Open a call of one attempt for a model request; it closes itself when the exchange has finished.
 
     None for a request that is no model call.
+
+    Raises:
+        BudgetExceeded: a cost ceiling stands before it. The call is booked, and the request must not be sent.
     """
     parts = urlsplit(request.url)
     wire = wire_of(parts.path)
@@ -44,6 +47,8 @@ def follow(context: TaskContext, request: Request) -> Exchange | None:
 
     exchange.on_finish = finished
     opened.attempt(exchange)
+    if exchange.ending is Ending.BUDGET:
+        raise BudgetExceeded(exchange.error)
     return exchange
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_swarm.clock import Now
     from pytest_swarm.judging.prices import Cost
     from pytest_swarm.tap.routing import TaskContext
+    from pytest_swarm.traffic.ceilings import Ceilings
 
 __all__ = ["JsonCheck", "Ledger", "Price", "RowSink"]
 
@@ -57,6 +58,10 @@ class Ledger:
     zero: float
     price: Price
     json_check: JsonCheck | None = None
+    ceilings: Ceilings | None = None
+    """What the calls may cost; None where nothing bounds it."""
+    gateway_kind: str = "live"
+    """What calls are meant for, `live` or `simulated`: where one was never sent, nothing else tells."""
     on_call: Callable[[Call], None] | None = None
     on_task: Callable[[Task], None] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from pytest_swarm.exchange import Exchange
+from pytest_swarm.errors import BudgetExceeded
+from pytest_swarm.exchange import Ending, Exchange
 from pytest_swarm.records import TIMED_OUTCOMES, Attempt, Call, Reading
 
 if TYPE_CHECKING:
     from pytest_swarm.tap.ledger import Price
     from pytest_swarm.tap.routing import TaskContext
+    from pytest_swarm.traffic.worst_case import WorstCase
 
 __all__ = ["SIMULATED", "OpenCall", "source_of"]
 
@@ -42,16 +45,41 @@ class OpenCall:
     notes: list[str] = field(default_factory=list)
     closed: Call | None = None
     """The record, once there is one."""
+    _reserved: WorstCase | None = None
+    """What the attempt on the wire may cost, where a ceiling stands over it."""
 
     def attempt(self, exchange: Exchange) -> None:
-        """An attempt goes out."""
+        """An attempt goes out; or it has finished as `budget` when this returns, and must not be sent."""
         self.exchange = exchange
+        ceilings = self.context.ledger.ceilings
+        if ceilings is None:
+            return
+        try:
+            self._reserved = ceilings.reserve(self.model, exchange.request.body)
+        except BudgetExceeded as refused:
+            exchange.finish(exchange.clock(), Ending.BUDGET, str(refused))
+        else:
+            exchange.notes.extend(f"the cost ceiling was held by a guess: {guess}" for guess in self._reserved.guesses)
 
     def attempt_ended(self, reading: Reading, wait: float = 0.0) -> None:
         """The attempt on the wire has finished and was read; `wait` is the pause that preceded it."""
         assert self.exchange is not None
+        self._settle(self.exchange, reading)
         self.sent.append(_Sent(self.exchange, reading, wait))
         self.exchange = None
+
+    def _settle(self, exchange: Exchange, reading: Reading) -> None:
+        """Tell the ceilings what the attempt came to cost: nothing, if it never reached a socket."""
+        reserved, self._reserved = self._reserved, None
+        ledger = self.context.ledger
+        if reserved is None or ledger.ceilings is None:
+            return
+        if exchange.sent is None:
+            ledger.ceilings.settle(reserved, "budget", Decimal(0))
+            return
+        simulated = source_of(exchange) == "simulated"
+        cost = ledger.price(self.model or reading.model, reading, simulated=simulated)
+        ledger.ceilings.settle(reserved, reading.outcome, cost.amount)
 
     def pieces(self) -> list[str]:
         """The pieces of visible text that the latest attempt has brought so far."""
@@ -66,7 +94,8 @@ class OpenCall:
         usage = reading.usage
         call = Call(task=self.context.index, run=self.context.run, warmup=self.context.warmup, name=self.name)
         call.model = self.model or reading.model
-        call.source = source_of(exchange)
+        unsent = exchange.ending is Ending.BUDGET
+        call.source = self.context.ledger.gateway_kind if unsent else source_of(exchange)
         call.outcome, call.detail = reading.outcome, reading.detail
         call.due = self.due - zero
         call.connect = exchange.connect

@@ -59,6 +59,15 @@ class Ceilings:
             raise
         return worst
 
+    def afford(self, model: str | None, body: bytes) -> bool:
+        """Book a request whose reply nobody will read, at its worst case; False when it must not be sent."""
+        try:
+            worst = self.reserve(model, body)
+        except BudgetExceeded:
+            return False
+        self.settle(worst, "other", None)
+        return True
+
     def settle(self, worst: WorstCase, outcome: str, cost: Decimal | None) -> None:
         """A request is over: book its cost in US dollars where that is certain, and its worst case where it is not."""
         for budget in self._budgets:

@@ -18,6 +18,8 @@ from pytest_swarm.swarm.outcomes import TestOutcomes
 from pytest_swarm.swarm.plan import Plan, Timeouts
 from pytest_swarm.tap import aiohttp as tap
 from pytest_swarm.tap.routing import Agent
+from pytest_swarm.traffic.budget import BaseBudget
+from pytest_swarm.traffic.ceilings import Ceilings
 
 Body = Callable[[Gateway, Agent], Awaitable[object]]
 
@@ -40,9 +42,17 @@ class Rows:
         self.calls.append(row)
 
 
-def conductor(rows: Rows, plan: Plan, *, clock: str = "real", json_rule: JsonRule | None = None) -> Conductor:
+def conductor(
+    rows: Rows,
+    plan: Plan,
+    *,
+    clock: str = "real",
+    json_rule: JsonRule | None = None,
+    prices: PriceTable | None = None,
+    budget: BaseBudget | None = None,
+) -> Conductor:
     """A conductor that sends over the network."""
-    prices = PriceTable({})
+    prices = prices or PriceTable({})
 
     def price(model: str | None, reading: Reading, *, simulated: bool) -> Any:
         usage = reading.usage
@@ -57,6 +67,7 @@ def conductor(rows: Rows, plan: Plan, *, clock: str = "real", json_rule: JsonRul
         price=price,
         outcomes=TestOutcomes(Skipped, (KeyboardInterrupt,)),
         json_check=None if json_rule is None else json_rule.status,
+        ceilings=None if budget is None else Ceilings([budget], prices.tariffs),
     )
 
 
@@ -69,13 +80,15 @@ async def swarm(
     timeout: Mapping[str, float] | None = None,
     retries: int = 0,
     json_rule: JsonRule | None = None,
+    prices: PriceTable | None = None,
+    budget: BaseBudget | None = None,
     **arguments: Any,
 ) -> tuple[Rows, Conductor]:
     """Run `body(gateway, agent)` as tasks with the tap set, and give back what was booked."""
     limits = Timeouts(**(timeout or {}))
     plan = Plan(tasks=tasks, concurrency=concurrency or tasks, timeout=limits, retries=retries, **arguments)
     rows = Rows()
-    conducting = conductor(rows, plan, json_rule=json_rule)
+    conducting = conductor(rows, plan, json_rule=json_rule, prices=prices, budget=budget)
     gateway = Gateway(Terms(base_url, {}, None, limits, retries, json_rule), lambda: conducting.outside(LiveSource()))
     tap.install()
     try:

@@ -2,8 +2,8 @@
 
 `echo` answers at once with the prompt; `slow` after 50 ms; `hang` never; `json` with `{"a": 1}`, `notjson` with text,
 `wrongjson` with `{"a": "x"}`; `status-503` with that status, `quota` with an exhausted quota; `flaky` with 503 for
-every third request; `priced` reports a cost of $0.001. Streams come in three pieces. A wrong key is refused when one is
-set.
+every third request; `priced` reports a cost of $0.001; `verbose` counts 10,000 output tokens, where the others count 5;
+`unlisted` answers, and is in no list of models. Streams come in three pieces. A wrong key is refused when one is set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-MODELS = ("echo", "slow", "hang", "json", "notjson", "wrongjson", "status-503", "quota", "flaky", "priced")
+MODELS = ("echo", "slow", "hang", "json", "notjson", "wrongjson", "status-503", "quota", "flaky", "priced", "verbose")
 ANSWERS = {"json": '{"a": 1}', "notjson": "no braces here", "wrongjson": '{"a": "x"}'}
 
 
@@ -86,10 +86,11 @@ class SmallGateway:
             return _error(429, "You exceeded your current quota", code="insufficient_quota")
         elif model == "flaky" and len(self.requests) % 3 == 0:
             return _error(503, "every third")
-        elif model not in MODELS:
+        elif model not in (*MODELS, "unlisted"):
             return _error(404, f"no model {model}", code="model_not_found")
         text = ANSWERS.get(model, str(body["messages"][-1]["content"]))
-        usage: dict[str, Any] = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        output = 10_000 if model == "verbose" else 5
+        usage: dict[str, Any] = {"prompt_tokens": 10, "completion_tokens": output, "total_tokens": 10 + output}
         if model == "priced":
             usage["cost"] = 0.001
         if body.get("stream"):

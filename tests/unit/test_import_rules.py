@@ -28,6 +28,7 @@ PYTEST_SIDE = (
     "pytest_plugin",
     "rowfolder",
     "session",
+    "sessionceiling",
     "settings",
     "tables",
     "trial",

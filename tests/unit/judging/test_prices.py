@@ -197,6 +197,22 @@ def test_a_source_behind_the_table_prices_what_the_table_cannot():
     assert table.cost("m", None, None, "timeout").reason == "the reply told no usage for model 'm' (outcome timeout)"
 
 
+def test_a_reply_may_be_priced_by_whoever_has_rates_for_cached_tokens():
+    class Behind:
+        name = "behind"
+
+        def find(self, model):
+            return Tariff(Rates(Decimal(7), Decimal(8), Decimal(9))) if model in ("m", "whole", "other") else None
+
+    whole = {**WRITTEN, "cache_read": 1, "cache_write": 3}
+    prices = PriceTable({"m": WRITTEN, "whole": whole, "mine": WRITTEN}, Behind())
+    assert [tariff.base.input for tariff in prices.tariffs("m")] == [Decimal("2.5"), 7]
+    assert [tariff.base.input for tariff in prices.tariffs("whole")] == [Decimal("2.5")]
+    assert [tariff.base.input for tariff in prices.tariffs("mine")] == [Decimal("2.5")]
+    assert [tariff.base.input for tariff in prices.tariffs("other")] == [7]
+    assert prices.tariffs("nobody's") == []
+
+
 def test_a_simulated_gateway_says_itself_what_it_costs():
     table = PriceTable({"m": WRITTEN}, Behind())
     assert table.cost("m", Usage(1_000_000, 0), 7.0, "ok", simulated=True) == Cost(Decimal("7.0"), "reported")

@@ -264,3 +264,13 @@ def test_per_task_bounds_reach_goodput():
     assert judged(result, "goodput_rate == 100%", per_task=[parse_per_task("latency <= 1s")]).verdict == "pass"
     assert judged(result, "goodput_rate == 100%", per_task=[parse_per_task("latency < 1s")]).verdict == "fail"
     assert judged(result, "goodput_rate == 100%").verdict == "invalid"
+
+
+def test_a_run_that_a_cost_ceiling_ended_is_invalid_whatever_its_part_shows():
+    for names in (["passed"] * 3, ["passed", "failed"], ["skipped"]):
+        run = plain_run(names)
+        run.over_budget, run.interrupted = True, "the cost ceiling of $2 was reached"
+        judgement = judged(swarm_of(run), "latency.p99 < 1ms")
+        assert judgement.verdict == "invalid"
+        assert judgement.reasons[0] == "the run ended early: the cost ceiling of $2 was reached"
+    assert judged(swarm_of(run), interrupted=True).verdict == "interrupted"

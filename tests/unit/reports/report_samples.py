@@ -63,6 +63,7 @@ def record(**changed):
         "rows": None,
         "spent": {"by_model": {"gpt-6-agent": 0.0824}, "unpriced_calls": 0},
         "cost_sources": {"table": 100},
+        "ceiling": None,
         "without_cache": None,
         "workloads": [],
         "json_errors": [],

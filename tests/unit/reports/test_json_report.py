@@ -194,6 +194,7 @@ def test_cost_is_summed_over_tests_by_model():
         "total": 1.75,
         "by_model": {"a": 0.75, "b": 1.0},
         "unpriced_calls": 0,
+        "ceiling": None,
     }
 
 
@@ -210,7 +211,7 @@ def test_an_unpriced_call_makes_its_model_and_the_total_unknown(order):
 
 
 def test_no_call_at_all_has_no_known_cost():
-    assert cost_of([spent({})]) == {"total": None, "by_model": {}, "unpriced_calls": 0}
+    assert cost_of([spent({})]) == {"total": None, "by_model": {}, "unpriced_calls": 0, "ceiling": None}
 
 
 def test_the_environment_names_installed_packages_only(monkeypatch):

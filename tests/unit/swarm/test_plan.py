@@ -32,7 +32,6 @@ LATER: dict[str, Any] = {
     "limit": "40/s burst 50",
     "backlog": 5,
     "reschedule": 1,
-    "max_cost": "$2",
     "workers": 2,
 }
 """A right value for every argument that is not available yet."""
