@@ -40,5 +40,6 @@ async def test_benchmark_two_systems(swarm, model, capsys):
         print(f"\n{model:<20} {'article':>10} {'measured':>10}")
         for (metric, unit, factor), article in zip(ROWS, MODELS[model], strict=True):
             measured = result[metric] * factor
-            print(f"{metric:<20} {article:>10,g} {measured:>10,.4g} {measured / article - 1:>+8.1%}  {unit}")
+            digits = ",.0f" if article >= 1000 else ".3g"
+            print(f"{metric:<20} {article:>10,g} {measured:>10{digits}} {measured / article - 1:>+8.1%}  {unit}")
     assert result.judge(*LEVELS)
