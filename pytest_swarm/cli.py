@@ -109,3 +109,7 @@ def _tell(line: str, stream: TextIO | None = None) -> None:
     stream = stream or sys.stderr
     stream.write(f"{line}\n")
     stream.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
