@@ -1,13 +1,15 @@
 """Values that fit a JSON schema, drawn from a seeded generator.
 
 Understood are: type, enum, const, properties, required, additionalProperties, items, prefixItems, the minima and maxima
-of numbers, texts and arrays, multipleOf, format, anyOf, oneOf, allOf and local $ref. A schema that needs a text for a
-``pattern``, a recursion that never ends, or a reference that leads nowhere raises `UnsupportedSchema`.
+of numbers, texts and arrays, multipleOf, format, anyOf, oneOf, allOf and local $ref. A text for a ``pattern`` is one of
+the ``examples`` beside it. A pattern without a fitting example, a recursion that never ends, or a reference that leads
+nowhere raises `UnsupportedSchema`. What is not required is left out of every other object.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
@@ -21,6 +23,8 @@ DEEP: Final = 6
 TOO_DEEP: Final = 64
 MORE_ITEMS: Final = 2
 """Items of an array beyond its minimum, at most."""
+GIVEN: Final = 0.5
+"""The share of objects that have a property which they need not have."""
 
 _TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
 
@@ -125,7 +129,7 @@ class SchemaAnswers:
         for name, inner in properties.items():
             if name in required:
                 made[name] = self._make(inner, root, depth + 1)
-            elif depth < DEEP:
+            elif depth < DEEP and ("minProperties" in schema or self._random.random() < GIVEN):
                 try:
                     made[name] = self._make(inner, root, depth + 1)
                 except UnsupportedSchema:
@@ -155,7 +159,7 @@ class SchemaAnswers:
 
     def _string(self, schema: Mapping[str, Any], _root: Any, _depth: int) -> str:
         if "pattern" in schema:
-            raise UnsupportedSchema("a text for a pattern cannot be made; use enum or format")
+            return self._random.choice(_examples(schema))
         maker = _FORMATS.get(schema.get("format", ""))
         if maker is not None:
             return maker(self._random)
@@ -211,6 +215,20 @@ def _non_empty(values: Any, key: str) -> Sequence[Any]:
     if not isinstance(values, list) or not values:
         raise UnsupportedSchema(f"{key} is no list, or an empty one")
     return values
+
+
+def _examples(schema: Mapping[str, Any]) -> list[str]:
+    """The examples of a schema that fit its pattern and its length."""
+    low, high = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+    examples = schema.get("examples")
+    texts = [text for text in examples if isinstance(text, str)] if isinstance(examples, list) else []
+    try:
+        found = [text for text in texts if re.search(schema["pattern"], text) and low <= len(text) <= high]
+    except (re.error, TypeError):
+        raise UnsupportedSchema(f"pattern {schema['pattern']!r} cannot be read") from None
+    if not found:
+        raise UnsupportedSchema("a text for a pattern cannot be made; put a fitting one into examples, or use enum")
+    return found
 
 
 def _implied_type(schema: Mapping[str, Any]) -> str:

@@ -177,8 +177,25 @@ def test_an_alternative_that_cannot_be_made_is_passed_over() -> None:
 
 
 def test_an_optional_property_that_cannot_be_made_is_left_out() -> None:
-    schema = {"properties": {"a": {"pattern": "x", "type": "string"}, "b": {"const": 1}}}
+    schema = {"properties": {"a": {"pattern": "x", "type": "string"}, "b": {"const": 1}}, "minProperties": 1}
     assert value(schema) == {"b": 1}
+
+
+def test_an_optional_property_is_there_about_every_other_time() -> None:
+    schema = {"properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]}
+    made = [value(schema, seed) for seed in range(200)]
+    assert all(one["a"] == 1 for one in made)
+    assert 60 < sum("b" in one for one in made) < 140
+
+
+def test_a_text_for_a_pattern_is_one_of_the_examples_that_fit() -> None:
+    schema = {
+        "type": "string",
+        "pattern": "^[0-9]{1,3}(,[0-9]{3})*$",
+        "examples": ["1,024", "1024", 7, "16,777,216", "65,536"],
+        "maxLength": 6,
+    }
+    assert {value(schema, seed) for seed in range(30)} == {"1,024", "65,536"}
 
 
 def test_unique_items_are_unique() -> None:
@@ -189,6 +206,10 @@ def test_unique_items_are_unique() -> None:
 
 UNSUPPORTED = {
     "pattern": {"type": "string", "pattern": "a+"},
+    "pattern without a fitting example": {"type": "string", "pattern": "a+", "examples": ["b"]},
+    "examples that are no list": {"type": "string", "pattern": "a+", "examples": 3},
+    "a pattern that is none": {"type": "string", "pattern": "(", "examples": ["("]},
+    "a number for a pattern": {"type": "string", "pattern": 3, "examples": ["3"]},
     "a number for a schema": {"type": "array", "items": 3},
     "a number inside allOf": {"allOf": [3, {"type": "text"}]},
     "no such type": {"type": "text"},
