@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pytest_swarm.errors import SettingError
-from pytest_swarm.judging.sla import parse, parse_metric, require_available
+from pytest_swarm.judging.sla import Expression, parse, parse_metric, require_available
 from pytest_swarm.judging.verdict import Judgement
 from pytest_swarm.swarm.plan import plan_from
 from pytest_swarm.trial import Demands, Trial
@@ -37,13 +37,19 @@ class InlineResult:
     def judge(self, *expressions: str) -> Judgement:
         """Judge by service levels; the judgement is true when all of them hold and every task passed.
 
-        Without an expression, only the demand that every task passes counts: so is a swarm judged in the reports that
-        nobody judges. The latest judgement is the one they show. Raises `SettingError` for a wrong expression.
+        Those of ``--swarm-sla`` count too, as for every swarm. Without any, only the demand that every task passes
+        counts. A swarm that nobody judges is judged so in the reports; otherwise they show the latest judgement.
+        Raises `SettingError` for a wrong expression.
         """
-        parsed = tuple(parse(text) for text in expressions)
-        for expression in parsed:
-            require_available(expression)
-        return self._trial.conclude(self._test, expressions=parsed)
+        levels = dict.fromkeys((*_parsed(expressions), *self._trial.demands.expressions))
+        return self._trial.conclude(self._test, expressions=tuple(levels))
+
+
+def _parsed(expressions: Iterable[str]) -> Iterator[Expression]:
+    for text in expressions:
+        expression = parse(text)
+        require_available(expression)
+        yield expression
 
 
 class InlineSwarm:
@@ -70,7 +76,8 @@ class InlineSwarm:
         plan = plan_from((), arguments, self._settings)
         # Then its models are shown side by side, as those of a marked test are.
         parametrised = plan.model is not None and plan.model == self._parametrised_model
-        trial = self._open_trial(Demands(plan, model=plan.model, parametrised=parametrised))
+        levels = tuple(_parsed(self._settings.sla))
+        trial = self._open_trial(Demands(plan, levels, model=plan.model, parametrised=parametrised))
         wanted = set(inspect.signature(body).parameters) & {"agent", "gateway"}
 
         async def one(agent: Agent) -> object:
