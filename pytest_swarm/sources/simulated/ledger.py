@@ -56,6 +56,8 @@ class Entry:
         if visit is None:
             return told
         answer, began = visit.plan.answer, visit.started
+        # A request that the system failed produced nothing, whatever had been planned for it.
+        produced = began is not None and visit.plan.failure is None
         return told | {
             "request_id": f"req_{answer.id}",
             "model": answer.model,
@@ -67,8 +69,8 @@ class Entry:
             "input_tokens": answer.input_tokens,
             "cached_tokens": answer.cached_tokens,
             "cache_write_tokens": answer.written_tokens,
-            "output_tokens": answer.output_tokens,
-            "reasoning_tokens": answer.reasoning_tokens,
+            "output_tokens": answer.output_tokens if produced else 0,
+            "reasoning_tokens": answer.reasoning_tokens if produced else 0,
             "cost": visit.cost,
         }
 
