@@ -66,7 +66,7 @@ class SlaLine:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Judgement:
     """What became of a test."""
 
@@ -84,6 +84,10 @@ class Judgement:
 
     def __str__(self) -> str:
         return f"{self.verdict}: {'; '.join(self.reasons)}" if self.reasons else self.verdict
+
+    def __repr__(self) -> str:
+        # What a failed `assert result.judge(...)` shows.
+        return f"<{self}>"
 
 
 def judge(
