@@ -1,0 +1,124 @@
+"""The suites that people copy: they pass as they are, offline and anywhere, and each of them can fail."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SUITES = ROOT / "example_suites"
+FILES = {path.name for path in SUITES.glob("test_*.py")}
+SECONDS = 120.0
+"""Bound of one run of pytest."""
+BROKEN = "latency.p99 < 1ms"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One run of pytest over all suites."""
+
+    exit_code: int
+    output: str
+    tests: list[dict[str, Any]]
+    """Of the JSON report."""
+
+    def test(self, name: str) -> dict[str, Any]:
+        (found,) = (test for test in self.tests if test["nodeid"].endswith(f"::{name}"))
+        return found
+
+
+def run(directory: Path, report: Path, *arguments: str) -> Finished:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--swarm-json={report}", *arguments],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert report.exists(), done.stdout
+    return Finished(done.returncode, done.stdout, json.loads(report.read_text(encoding="utf-8"))["tests"])
+
+
+@pytest.fixture
+def as_they_are(tmp_path: Path) -> Finished:
+    return run(ROOT, tmp_path / "report.json", "example_suites")
+
+
+@pytest.fixture
+def with_a_level_that_cannot_hold(tmp_path: Path) -> Finished:
+    """All suites, copied to where there is no ini file, beside their systems."""
+    copied = tmp_path / "copied"
+    shutil.copytree(SUITES, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    systems = f"--swarm-systems={copied / 'faulty_systems.toml'}"
+    return run(copied, tmp_path / "report.json", systems, f"--swarm-sla={BROKEN}")
+
+
+def article_tables(output: str) -> dict[str, dict[str, tuple[float, float]]]:
+    """By system and metric, what stands under `article` and `measured`."""
+    tables: dict[str, dict[str, tuple[float, float]]] = {}
+    rows: dict[str, tuple[float, float]] = {}
+    for line in output.splitlines():
+        if head := re.fullmatch(r"(\S+) +article +measured", line):
+            rows = tables[head[1]] = {}
+        elif row := re.fullmatch(r"(\S+) +([\d.,]+) +([\d.,]+) +[-+]\d+\.\d%  \S+", line):
+            rows[row[1]] = (float(row[2].replace(",", "")), float(row[3].replace(",", "")))
+    return tables
+
+
+ARTICLE = {
+    "gpt-6-agent": (1840, 4720, 8950, 42.3, 96, 0.082, 2100),
+    "kimi-k2.5-swarm": (2310, 5180, 11420, 38.7, 94, 0.041, 1050),
+}
+SCALES = {
+    "latency.p50": 1000,
+    "latency.p95": 1000,
+    "latency.p99": 1000,
+    "steady_throughput": 1,
+    "success_rate": 100,
+    "cost_per_100": 1,
+    "output_tokens.mean": 1,
+}
+
+
+def test_all_pass_from_the_repository_and_say_that_they_are_simulated(as_they_are: Finished) -> None:
+    assert as_they_are.exit_code == 0, as_they_are.output
+    assert {Path(test["nodeid"].partition("::")[0]).name for test in as_they_are.tests} == FILES
+    for test in as_they_are.tests:
+        assert test["sla"], f"{test['nodeid']} has no service level"
+        assert (test["verdict"], test["gateway"]["kind"], test["clock"]) == ("pass", "simulated", "virtual")
+    assert "SIMULATED gateway" in as_they_are.output
+
+    tables = article_tables(as_they_are.output)
+    assert {model: tuple(article for article, _ in rows.values()) for model, rows in tables.items()} == ARTICLE
+    for model, rows in tables.items():
+        test = as_they_are.test(f"test_benchmark_two_systems[{model}]")
+        assert (test["plan"]["tasks"], test["plan"]["concurrency"], test["plan"]["repeat"]) == (1000, 100, 5)
+        for metric, scale in SCALES.items():
+            article, measured = rows[metric]
+            assert measured == pytest.approx(test["metrics"][metric] * scale, rel=2e-3)
+            assert measured == pytest.approx(article, rel=0.05)
+
+
+def test_copied_elsewhere_a_broken_level_fails_each_and_nothing_else_does(
+    with_a_level_that_cannot_hold: Finished,
+) -> None:
+    finished = with_a_level_that_cannot_hold
+    assert finished.exit_code == pytest.ExitCode.TESTS_FAILED, finished.output
+    assert {test["nodeid"].partition("::")[0] for test in finished.tests} == FILES
+    for test in finished.tests:
+        broken = [line["expression"] for line in test["sla"] if line["verdict"] != "pass"]
+        assert (test["verdict"], broken) == ("fail", [BROKEN]), test["nodeid"]
+    # Judged is not failed: pytest itself must have failed every one.
+    failed = {line.split()[1] for line in finished.output.splitlines() if line.startswith("FAILED ")}
+    assert failed == {test["nodeid"] for test in finished.tests}
