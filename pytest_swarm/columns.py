@@ -200,6 +200,10 @@ class RunResult:
     """By task status (`failed`, `timeout`, ...), warm-up left out."""
     call_failures: dict[str, Failure] = field(default_factory=dict)
     """By call outcome, every outcome but `ok`, warm-up left out."""
+    others: dict[str, int] = field(default_factory=dict)
+    """Requests that were no model calls of the gateway under test, by host."""
+    nested_retries: int = 0
+    """Calls that were made again around an SDK that had repeated them itself."""
     in_flight_max: int = 0
     """The largest number of tasks that were running at one time."""
     simulated: str | None = None

@@ -103,6 +103,8 @@ class Exchange:
     """When the client's own timeout ends the whole request, where the tap knows it."""
     notes: list[str] = field(default_factory=list)
     on_finish: Callable[[Exchange], None] | None = None
+    on_data: Callable[[bytes], None] | None = None
+    """Given every piece of the body as it arrives."""
     _queue: list[tuple[float, bytes]] = field(default_factory=list)
     _queued: int = 0
     _reader: Reader | None = None
@@ -127,6 +129,8 @@ class Exchange:
         self.last_feed = offset
         self._queue.append((offset, data))
         self._queued += len(data)
+        if self.on_data is not None:
+            self.on_data(data)
         if self._queued > DRAIN_BYTES:
             self.drain()
 

@@ -19,6 +19,7 @@ from pytest_swarm.items import has_event_loop, shared_fixtures
 from pytest_swarm.progresswatch import ProgressWatch
 from pytest_swarm.rowfolder import RowFolder
 from pytest_swarm.sessionceiling import SessionCeiling
+from pytest_swarm.tap.routing import outside
 from pytest_swarm.verdicts import conclude
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class SwarmSession:
         except SettingError as error:
             problem = str(error)
         else:
+            outside.append(trial.outside)
             return trial
         pytest.fail(f"swarm: {problem}", pytrace=False)
 
@@ -101,10 +103,11 @@ class SwarmSession:
 
     def _trial(self, item: pytest.Function, demands: Demands, number: int = 0) -> Trial:
         """A trial; the tap is set with the first."""
-        from pytest_swarm.tap import aiohttp as tap
+        from pytest_swarm.tap import aiohttp, httpx
         from pytest_swarm.trial import Trial
 
-        tap.install()
+        aiohttp.install()
+        httpx.install()
         self._tapped = True
         watcher = None if self.progress is None else ProgressWatch(self.progress, item.name)
         return Trial(
@@ -175,6 +178,8 @@ class SwarmSession:
         trials = [trial for trial in (item.stash.get(TRIAL, None), *item.stash.get(INLINE, [])) if trial is not None]
         for trial in trials:
             trial.rows.close()
+            if trial.outside in outside:
+                outside.remove(trial.outside)
         self._live = {name: trial for name, trial in self._live.items() if trial not in trials}
 
     def unfinished(self) -> list[Trial]:
@@ -182,12 +187,13 @@ class SwarmSession:
         return list(self._live.values())
 
     def close(self) -> None:
-        """The session is over: give aiohttp back."""
+        """The session is over: give the HTTP clients back."""
         self.ceiling.close()
         if self._tapped:
-            from pytest_swarm.tap import aiohttp as tap
+            from pytest_swarm.tap import aiohttp, httpx
 
-            tap.uninstall()
+            httpx.uninstall()
+            aiohttp.uninstall()
 
 
 def _progress_line(config: pytest.Config, settings: Settings) -> ProgressLine | None:

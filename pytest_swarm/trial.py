@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from pytest_swarm.columns import SwarmResult
 from pytest_swarm.errors import SettingError
@@ -19,6 +20,7 @@ from pytest_swarm.judging.spending import cost_sources
 from pytest_swarm.judging.verdict import Judgement, judge
 from pytest_swarm.judging.workloads import fit_of
 from pytest_swarm.reports.record import test_record
+from pytest_swarm.reports.requests import notes_on_requests
 from pytest_swarm.sources.live import LiveSource
 from pytest_swarm.sources.simulated.source import SimulatedSource
 from pytest_swarm.sources.simulated.systems import DEFAULT_SYSTEM
@@ -128,6 +130,8 @@ class Trial:
             ceilings=self._ceilings,
             watcher=watcher,
             confined=None if self._live else frozenset(settings.hosts),
+            counted=frozenset({*settings.hosts, urlsplit(settings.base_url or SIMULATED_URL).hostname or ""}),
+            played=None if self._live else urlsplit(SIMULATED_URL).hostname,
         )
         if watcher is not None:
             watcher.watch(self.conductor)
@@ -139,13 +143,16 @@ class Trial:
             retries=plan.retries,
             json_rule=demands.json_rule,
         )
-        self.gateway = Gateway(self.terms, self._outside)
+        self.gateway = Gateway(self.terms, self.outside)
 
     async def run(self, body: Callable[[Agent], Any]) -> None:
         """Run a coroutine function as the plan says, after a question to the gateway whether it can work at all."""
         if self._live:
             await self._preflight()
-        await self.conductor.run(body)
+        try:
+            await self.conductor.run(body)
+        finally:
+            await self.gateway.clients.close()
 
     def run_in_threads(self, body: Callable[[Agent, Callable[[Any], Any]], Any]) -> None:
         """Run a plain function as the plan says; it gets the agent, and how to make a fixture's value blocking."""
@@ -156,13 +163,17 @@ class Trial:
             def blocking(value: Any) -> Any:
                 return BlockingGateway(value, portal) if isinstance(value, Gateway) else value
 
-            self.conductor.run_in_threads(lambda agent: body(agent, blocking), portal.enter)
+            try:
+                self.conductor.run_in_threads(lambda agent: body(agent, blocking), portal.enter)
+            finally:
+                self.gateway.clients.close_blocking()
 
     def conclude(
         self, test: str, *, interrupted: bool = False, expressions: tuple[Expression, ...] | None = None
     ) -> Judgement:
         """Judge what was measured and make the record; `test` is the node id without parameters."""
         demands = self.demands
+        self.conductor.settle_outside()
         judgement = judge(
             self.conductor.result,
             demands.expressions if expressions is None else expressions,
@@ -173,6 +184,7 @@ class Trial:
         self.judgement = judgement
         self.rows.flush()
         result = self.conductor.result
+        result.notes.extend(notes_on_requests(result, self.terms.base_url))
         if any(self._around.public.name in cost_sources(run) for run in result.runs):
             result.notes.append(self._around.public.note)
         said = next((run.simulated for run in result.runs if run.simulated is not None), None)
@@ -191,7 +203,8 @@ class Trial:
         )
         return judgement
 
-    def _outside(self) -> TaskContext:
+    def outside(self) -> TaskContext:
+        """Who answers for calls that no task makes."""
         return self.conductor.outside(LiveSource() if self._live else self._simulated("outside"))
 
     def _source(self, run: int) -> AbstractAsyncContextManager[Source]:

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 from pytest_swarm.gateway.client import Gateway, Messages
 from pytest_swarm.gateway.reply import Reply
+from pytest_swarm.gateway.sdk import make_anthropic, make_openai
 
 __all__ = ["BlockingGateway", "Portal"]
 
@@ -55,7 +56,7 @@ class Portal:
 
 
 class BlockingGateway:
-    """The `gateway` fixture of a sync body: `chat` and `stream` as in `Gateway`, without await."""
+    """The `gateway` fixture of a sync body: everything as in `Gateway`, without await."""
 
     def __init__(self, gateway: Gateway, portal: Portal) -> None:
         self._gateway = gateway
@@ -73,6 +74,19 @@ class BlockingGateway:
                 yield piece
         finally:
             self._portal.call(_close(pieces))
+
+    @property
+    def model(self) -> str | None:
+        """See `Gateway.model`."""
+        return self._gateway.model
+
+    def openai(self, **options: Any) -> Any:
+        """An ``OpenAI`` client; see `Gateway.openai`."""
+        return self._gateway.clients.get(make_openai, options, blocking=True)
+
+    def anthropic(self, **options: Any) -> Any:
+        """An ``Anthropic`` client; see `Gateway.openai`."""
+        return self._gateway.clients.get(make_anthropic, options, blocking=True)
 
 
 async def _next(pieces: AsyncGenerator[str]) -> str | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_swarm.errors import CallFailed, SettingError
 from pytest_swarm.exchange import Ending, Request
 from pytest_swarm.gateway.reply import JsonRule, Reply
+from pytest_swarm.gateway.sdk import SharedClients, make_anthropic, make_openai
 from pytest_swarm.records import REPLY_OUTCOMES, Reading
 from pytest_swarm.tap.follow import exchange_for
 from pytest_swarm.tap.routing import TaskContext, current
@@ -50,6 +51,7 @@ class Gateway:
     def __init__(self, terms: Terms, outside: Callable[[], TaskContext]) -> None:
         self._terms = terms
         self._outside = outside
+        self.clients = SharedClients(terms)
 
     async def chat(
         self,
@@ -112,6 +114,25 @@ class Gateway:
             if not performing.done():
                 performing.cancel()
                 await asyncio.wait({performing})
+
+    @property
+    def model(self) -> str | None:
+        """The model of the test; SDK clients want it named with every request."""
+        return self._terms.model
+
+    def openai(self, **options: Any) -> Any:
+        """An ``AsyncOpenAI`` client of the package ``openai`` that asks this gateway, with its own retries off.
+
+        All tasks of a test share it, and it is closed for you. With `options`, arguments of the class such as
+        ``max_retries=2`` or ``http_client=...``, it is a client of your own.
+
+        Raises `SettingError` when the package is not installed.
+        """
+        return self.clients.get(make_openai, options)
+
+    def anthropic(self, **options: Any) -> Any:
+        """An ``AsyncAnthropic`` client of the package ``anthropic``; see `openai`."""
+        return self.clients.get(make_anthropic, options)
 
     def _open(
         self,

@@ -13,6 +13,7 @@ import aiohttp
 from pytest_swarm.errors import SettingError, nearest
 from pytest_swarm.gateway.client import Terms
 from pytest_swarm.redaction import redact_text
+from pytest_swarm.tap.routing import unobserved
 
 __all__ = ["preflight"]
 
@@ -47,7 +48,9 @@ async def preflight(terms: Terms, key_from: str | None, affordable: Callable[[by
 async def _ask(
     session: aiohttp.ClientSession, method: str, url: str, headers: Mapping[str, str], body: Any = None
 ) -> tuple[int, str]:
-    async with session.request(method, url, headers=dict(headers), json=body) as response:
+    with unobserved():
+        response = await session.request(method, url, headers=dict(headers), json=body)
+    async with response:
         return response.status, await response.text(errors="replace")
 
 

@@ -54,7 +54,10 @@ class Conductor:
         ceilings: Ceilings | None = None,
         watcher: Watcher | None = None,
         confined: frozenset[str] | None = None,
+        counted: frozenset[str] | None = None,
+        played: str | None = None,
     ) -> None:
+        """`confined`, `counted` and `played` are those of every `TaskContext`."""
         self.result = result
         self.plan = plan
         self.errors: dict[str, BaseException] = {}
@@ -66,7 +69,8 @@ class Conductor:
         self._ceilings = ceilings
         self._outcomes = outcomes
         self._watcher = watcher
-        self._confined = confined
+        self._confined, self._counted, self._played = confined, counted, played
+        self._outside: TaskContext | None = None
         self._refusals = 0
         self._stop: Callable[[str], None] = lambda _: None
         self._clock: VirtualClock | None = None
@@ -104,18 +108,40 @@ class Conductor:
                 return
 
     def outside(self, source: Source) -> TaskContext:
-        """Who makes the calls that belong to the test and to no agent, in a fixture for example."""
-        if not self.result.runs:
-            self.result.runs.append(RunResult(0))
-        ledger = self._ledger(self.result.runs[-1], real_now)
-        ledger.zero = real_now()
-        return TaskContext(None, ledger.run.index, ledger, source, self.plan.seed, confined=self._confined)
+        """Who makes the calls that belong to the test and to no agent, in a fixture for example.
+
+        While a run goes on they stand in its book, on its clock; before, they count from the first of them.
+        """
+        if self._now_running is not None:
+            ledger = self._now_running.ledger
+        elif self._outside is not None:
+            ledger = self._outside.ledger
+        else:
+            if not self.result.runs:
+                self.result.runs.append(RunResult(0))
+            ledger = self._ledger(self.result.runs[-1], real_now)
+        context = self._outside
+        if context is None or context.ledger is not ledger:
+            self.settle_outside()
+            context = self._outside = TaskContext(
+                None, ledger.run.index, ledger, source, self.plan.seed, confined=self._confined
+            )
+            context.counted, context.played = self._counted, self._played
+        context.source = source
+        return context
+
+    def settle_outside(self) -> None:
+        """What no task made is over too: calls that a client might have repeated are closed."""
+        if self._outside is not None:
+            self._outside.ledger.settle(self._outside)
 
     def _course(self, index: int, source: Source, now: Now) -> Course:
         if index == len(self.result.runs):
             self.result.runs.append(RunResult(index))
         ledger = self._ledger(self.result.runs[index], now)
-        return Course(self.plan, ledger, source, self._outcomes, self.errors, self._confined)
+        return Course(
+            self.plan, ledger, source, self._outcomes, self.errors, self._confined, self._counted, self._played
+        )
 
     def _ledger(self, run: RunResult, now: Now) -> Ledger:
         return Ledger(

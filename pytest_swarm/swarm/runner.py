@@ -53,6 +53,10 @@ class Course:
     """The first exception behind each task status; warm-up left out."""
     confined: frozenset[str] | None = None
     """See `TaskContext.confined`."""
+    counted: frozenset[str] | None = None
+    """See `TaskContext.counted`."""
+    played: str | None = None
+    """See `TaskContext.played`."""
     in_flight: int = 0
     closed: bool = False
     """No further body is started; those that run may finish."""
@@ -79,6 +83,8 @@ class Course:
             warmup=warmup,
             due=due,
             confined=self.confined,
+            counted=self.counted,
+            played=self.played,
         )
 
     def started(self) -> None:
@@ -89,6 +95,9 @@ class Course:
     def ended(self, context: TaskContext, start: float, error: BaseException | None, status: str | None) -> None:
         """A body has ended, with `status` or with the one that `error` and its replies tell."""
         self.in_flight -= 1
+        if context.stopped is not None and status in (None, "failed"):
+            # Clients wrap what they do not know, or ask again: what stopped the request is what has to be told.
+            error, status = context.stopped, "failed"
         text = None if error is None else describe(error)
         if status is None:
             status = _status_of_replies(context)

@@ -20,8 +20,9 @@ from aiohttp.abc import AbstractStreamWriter
 
 from pytest_swarm.exchange import Ending, Exchange, Request
 from pytest_swarm.sources.live import current_exchange
-from pytest_swarm.tap.follow import check_host, follow
-from pytest_swarm.tap.routing import current
+from pytest_swarm.tap.follow import check_host, follow, pass_by
+from pytest_swarm.tap.playback import check_playable
+from pytest_swarm.tap.routing import caller, outer_exchange
 
 __all__ = ["describe", "ending_of", "install", "lower_names", "uninstall"]
 
@@ -34,15 +35,18 @@ _originals: dict[tuple[type, str], Any] = {}
 class MeasuredPayload(payload.BytesPayload):
     """A request body that tells the exchange when it is written, and the connection which exchange it carries."""
 
-    def __init__(self, exchange: Exchange, content_type: str) -> None:
+    def __init__(self, exchange: Exchange, content_type: str, *, with_reply: bool = True) -> None:
+        """Without the reply, only the send is told: somebody else follows what comes back."""
         super().__init__(exchange.request.body, content_type=content_type)
         self._exchange = exchange
+        self._with_reply = with_reply
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         """Write, with the time taken just before."""
         exchange = self._exchange
-        protocol = writer.protocol  # type: ignore[attr-defined] # the abstract writer does not name it
-        setattr(protocol, _FOLLOWED, exchange)
+        if self._with_reply:
+            protocol = writer.protocol  # type: ignore[attr-defined] # the abstract writer does not name it
+            setattr(protocol, _FOLLOWED, exchange)
         exchange.wrote(exchange.clock())
         await super().write_with_length(writer, content_length)
 
@@ -75,13 +79,21 @@ def _measured_request(original: Any) -> Any:
         if exchange is not None:
             body = _Body(exchange.request.body, "application/json")
             return await _follow_request(original, self, method, str_or_url, kwargs, exchange, body)
-        context = current.get()
+        exchange = outer_exchange.get()
+        if exchange is not None:
+            # A transport of httpx: httpx is measured itself, but only here is known when the body is written.
+            if kwargs.get("data") == exchange.request.body:
+                kwargs["data"] = MeasuredPayload(exchange, "application/json", with_reply=False)
+            return await original(self, method, str_or_url, **kwargs)
+        context = caller()
         if context is None:
             return await original(self, method, str_or_url, **kwargs)
         url = self._build_url(str_or_url)
-        check_host(context, url.host)
+        check_host(context, url.host, url.path)
+        check_playable(context, method, url.host, url.path, by="a session of aiohttp")
         found = _body_of(self, kwargs)
         if found is None:
+            pass_by(context, method, str(url))
             return await original(self, method, str_or_url, **kwargs)
         exchange = follow(context, Request(method, str(url), lower_names(kwargs.get("headers")), found.content))
         if exchange is None:

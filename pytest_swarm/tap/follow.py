@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 from pytest_swarm.errors import BudgetExceeded, SwarmError
 from pytest_swarm.exchange import Ending, Exchange, Request
 from pytest_swarm.reading import reader_factory, wire_of
+from pytest_swarm.tap.retried import call_for, may_be_repeated, pause_before
 
 if TYPE_CHECKING:
     from pytest_swarm.tap.routing import TaskContext
 
-__all__ = ["check_host", "exchange_for", "follow", "model_of"]
+__all__ = ["check_host", "exchange_for", "follow", "is_model_request", "model_of", "pass_by"]
 
 
 def exchange_for(context: TaskContext, request: Request, wire: str) -> Exchange:
@@ -24,26 +25,29 @@ def exchange_for(context: TaskContext, request: Request, wire: str) -> Exchange:
 
 
 def follow(context: TaskContext, request: Request) -> Exchange | None:
-    """Open a call of one attempt for a model request; it closes itself when the exchange has finished.
+    """Open a call for a model request, or go on with the one that it repeats; it closes itself when it has finished.
 
-    None for a request that is no model call.
+    None for a request that is no model call, which is only counted.
 
     Raises:
         BudgetExceeded: a cost ceiling stands before it. The call is booked, and the request must not be sent.
     """
     parts = urlsplit(request.url)
     wire = wire_of(parts.path)
-    if wire is None or request.method.upper() != "POST":
-        return None
     ledger = context.ledger
-    opened = ledger.open_call(context, model=model_of(request.body))
+    if wire is None or not is_model_request(request.method, parts.path) or not _is_measured(context, parts.hostname):
+        pass_by(context, request.method, request.url)
+        return None
+    opened = call_for(context, request, model_of(request.body))
     exchange = exchange_for(context, request, wire)
+    wait = pause_before(opened, exchange)
 
     def finished(exchange: Exchange) -> None:
         if exchange.sent is None and exchange.ending is Ending.COMPLETE:
             exchange.sent = exchange.started
-        opened.attempt_ended(exchange.read())
-        ledger.close_call(opened)
+        opened.attempt_ended(exchange.read(), wait)
+        if not may_be_repeated(opened):
+            ledger.close_call(opened)
 
     exchange.on_finish = finished
     opened.attempt(exchange)
@@ -52,14 +56,37 @@ def follow(context: TaskContext, request: Request) -> Exchange | None:
     return exchange
 
 
-def check_host(context: TaskContext, host: str | None) -> None:
-    """Stop what would leave the machine although this run calls no real model."""
+def is_model_request(method: str, path: str) -> bool:
+    """Whether a request asks a model, on a wire that can be read."""
+    return method.upper() == "POST" and wire_of(path) is not None
+
+
+def pass_by(context: TaskContext, method: str, url: str) -> None:
+    """Count a request that is no model call, or none that the swarm measures."""
+    parts = urlsplit(url)
+    context.ledger.pass_by(context, method, parts.hostname or "", parts.path)
+
+
+def check_host(context: TaskContext, host: str | None, path: str) -> None:
+    """Stop what would leave the machine although this run calls no real model.
+
+    Of what no task asks for, in a fixture for example, only model calls are stopped.
+    """
     if context.confined is None or host is None or host in context.confined or is_loopback(host):
         return
-    raise SwarmError(
+    if context.index is None and wire_of(path) is None:
+        return
+    stopped = SwarmError(
         f"a request to {host} was stopped: this run is simulated and reaches loopback only; "
         "give --swarm-base-url to run against a real gateway, or list the host in the ini key swarm_hosts"
     )
+    context.stopped = context.stopped or stopped
+    raise stopped
+
+
+def _is_measured(context: TaskContext, host: str | None) -> bool:
+    """Whether a model call to a host is one of the gateway under test, and no other model that a test uses."""
+    return context.counted is None or host is None or host in context.counted or is_loopback(host)
 
 
 def is_loopback(host: str) -> bool:

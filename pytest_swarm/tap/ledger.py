@@ -64,8 +64,8 @@ class Ledger:
     """What calls are meant for, `live` or `simulated`: where one was never sent, nothing else tells."""
     on_call: Callable[[Call], None] | None = None
     on_task: Callable[[Task], None] | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Sync bodies record from many threads; calls and tasks are closed by one thread each."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    """Sync bodies record and make calls from many threads."""
 
     def open_call(self, context: TaskContext, *, model: str | None, name: str | None = None) -> OpenCall:
         """A task wants a model request answered, from now on."""
@@ -73,8 +73,24 @@ class Ledger:
         context.open.add(call)
         return call
 
+    def pass_by(self, context: TaskContext, method: str, host: str, path: str) -> None:
+        """Count a request that is no model call, or none to the gateway under test."""
+        if context.gone:
+            return
+        call = Call(context.index, context.run, context.warmup, detail=f"{method.upper()} {host}{path}")
+        call.due = call.sent = self.now() - self.zero
+        call.source = "live"
+        with self._lock:
+            self.run.others[host] = self.run.others.get(host, 0) + 1
+            self.run.calls.append(call)
+            self.rows.call(call.to_dict())
+
     def close_call(self, opened: OpenCall) -> Call:
         """All attempts are over: make the record and keep it. What a task left behind after its end is not kept."""
+        with self._lock:
+            return self._close_call(opened)
+
+    def _close_call(self, opened: OpenCall) -> Call:
         context = opened.context
         context.open.discard(opened)
         exchange = opened.sent[-1].exchange
@@ -87,6 +103,11 @@ class Ledger:
             self._keep_call(call)
         return call
 
+    def settle(self, context: TaskContext) -> None:
+        """Close the calls that only waited for a client to repeat them."""
+        for opened in [opened for opened in context.open if opened.exchange is None and opened.sent]:
+            self.close_call(opened)
+
     def _keep_call(self, call: Call) -> None:
         self.run.calls.append(call)
         self.rows.call(call.to_dict())
@@ -97,6 +118,10 @@ class Ledger:
 
     def close_task(self, context: TaskContext, task: Task) -> None:
         """A task is over; calls it still has on the wire are cut off and counted as cancelled."""
+        with self._lock:
+            self._close_task(context, task)
+
+    def _close_task(self, context: TaskContext, task: Task) -> None:
         for opened in list(context.open):
             self._abandon(opened)
         context.gone = True

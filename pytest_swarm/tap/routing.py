@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_swarm.exchange import Source
+    from pytest_swarm.errors import SwarmError
+    from pytest_swarm.exchange import Exchange, Source
     from pytest_swarm.records import Call
     from pytest_swarm.tap.ledger import Ledger
     from pytest_swarm.tap.opencall import OpenCall
 
-__all__ = ["Agent", "TaskContext", "current"]
+__all__ = ["Agent", "TaskContext", "caller", "current", "outer_exchange", "outside", "unobserved"]
 
 
 @dataclass(eq=False)
@@ -33,6 +36,12 @@ class TaskContext:
     open: set[OpenCall] = field(default_factory=set)
     confined: frozenset[str] | None = None
     """Hosts beside loopback that the task may reach; None where it may reach any."""
+    counted: frozenset[str] | None = None
+    """Hosts beside loopback whose model calls are measured; None where those of any are."""
+    played: str | None = None
+    """The host that `source` stands for, with nothing on the network behind it; None where requests are really sent."""
+    stopped: SwarmError | None = None
+    """The first request that was stopped: the task fails with it, whatever a client made of the exception."""
     gone: bool = False
     """The task is over: what it left running is kept in no book."""
 
@@ -93,3 +102,29 @@ class Agent:
 
 current: ContextVar[TaskContext | None] = ContextVar("pytest_swarm_task", default=None)
 """The context of the task that is running; None outside of any swarm."""
+
+outside: list[Callable[[], TaskContext]] = []
+"""Who answers for calls that no task makes, in a fixture for example: the test that is going on, as its last entry."""
+
+outer_exchange: ContextVar[Exchange | None] = ContextVar("pytest_swarm_outer_exchange", default=None)
+"""Set while a client that is measured already sends through another one: the request counts once."""
+
+_unobserved: ContextVar[bool] = ContextVar("pytest_swarm_unobserved", default=False)
+
+
+def caller() -> TaskContext | None:
+    """Whose request it is that is made now: a task's, else the test's; None where nobody measures."""
+    if _unobserved.get():
+        return None
+    context = current.get()
+    return outside[-1]() if context is None and outside else context
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Requests inside the block are our own, and are nobody's."""
+    token = _unobserved.set(True)
+    try:
+        yield
+    finally:
+        _unobserved.reset(token)

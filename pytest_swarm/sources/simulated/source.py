@@ -24,6 +24,7 @@ class SimulatedSource:
         self._systems = systems
         self._seed = seed
         self._reception: Reception | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> Self:
         self._open()
@@ -32,8 +33,14 @@ class SimulatedSource:
     async def __aexit__(self, *exc_info: object) -> None:
         self._reception = None
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop on which it answers; None before the first request where it was not entered."""
+        return self._loop
+
     def _open(self) -> Reception:
         if self._reception is None:
+            self._loop = asyncio.get_running_loop()
             self._reception = Reception(self._systems, self._seed, asyncio.get_running_loop())
         return self._reception
 

@@ -173,7 +173,7 @@ def test_what_a_task_leaves_running_is_booked_as_cancelled(base_url: str) -> Non
     assert [call["outcome"] for call in rows.calls] == ["cancelled"]
 
 
-def test_requests_that_are_no_model_calls_pass_through(base_url: str) -> None:
+def test_requests_that_are_no_model_calls_pass_through_and_are_counted(base_url: str) -> None:
     async def body(gateway: Gateway, agent: Agent) -> None:
         log = base_url.removesuffix("/v1") + "/log"
         async with aiohttp.ClientSession() as session, session.get(log) as response:
@@ -181,5 +181,6 @@ def test_requests_that_are_no_model_calls_pass_through(base_url: str) -> None:
             assert isinstance(await response.json(), list)
 
     rows, conducting = asyncio.run(swarm(base_url, body))
-    assert rows.calls == []
+    assert [(call["outcome"], call["detail"]) for call in rows.calls] == [("other", "GET 127.0.0.1/log")]
+    assert conducting.result.runs[0].others == {"127.0.0.1": 1}
     assert not conducting.errors
