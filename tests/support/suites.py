@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +14,11 @@ SECONDS = 120.0
 """Bound of one run of pytest."""
 
 INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+
+
+def untraced() -> dict[str, str]:
+    """The environment without coverage's variables: what is timed must not be traced."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
 
 @dataclass(frozen=True)
@@ -29,15 +35,23 @@ class SuiteRun:
         return found
 
 
-def run_suite(directory: Path, suite: str, *, base_url: str, model: str, exit_code: int = 0) -> SuiteRun:
-    """Run `suite`, the text of a test module, in `directory`; it must end with `exit_code`."""
+def run_suite(
+    directory: Path, suite: str, *, base_url: str | None = None, model: str | None = None, exit_code: int = 0
+) -> SuiteRun:
+    """Run `suite`, the text of a test module, in `directory`; it must end with `exit_code`.
+
+    Without a `base_url` it is simulated in its own process; without a `model` the suite names one itself.
+    """
     (directory / "pytest.ini").write_text(INI, encoding="utf-8")
     (directory / "test_suite.py").write_text(suite, encoding="utf-8")
     report = directory / "report.json"
-    options = [f"--swarm-base-url={base_url}", f"--swarm-model={model}", f"--swarm-json={report}"]
+    options = [f"--swarm-json={report}"]
+    options += [] if base_url is None else [f"--swarm-base-url={base_url}"]
+    options += [] if model is None else [f"--swarm-model={model}"]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *options],
         cwd=directory,
+        env=untraced(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
