@@ -30,9 +30,11 @@ async def same_prompt(gateway, agent):
     await gateway.chat(conversation(RULES, f"Question {agent.index}?"), max_tokens=50)
 
 
-# The same words behind a beginning that no other prompt has: nothing of it is in the cache.
+# The same words behind a beginning that no other prompt has: nothing of it is in the cache. A gateway that remembers the
+# prompts of a run just before wants another --swarm-seed.
 async def never_the_same(gateway, agent):
-    await gateway.chat(conversation(f"Customer {agent.index}. {RULES}", f"Question {agent.index}?"), max_tokens=50)
+    rules = f"Customer {agent.rng.random()}. {RULES}"
+    await gateway.chat(conversation(rules, f"Question {agent.index}?"), max_tokens=50)
 
 
 @pytest.mark.asyncio
