@@ -30,8 +30,8 @@ async def same_prompt(gateway, agent):
     await gateway.chat(conversation(RULES, f"Question {agent.index}?"), max_tokens=50)
 
 
-# The same words behind a beginning that no other prompt has: nothing of it is in the cache. A gateway that remembers the
-# prompts of a run just before wants another --swarm-seed.
+# The same words behind a beginning that no other prompt has: nothing of it is in the cache. A gateway that still knows
+# the prompts of an earlier run wants another --swarm-seed.
 async def never_the_same(gateway, agent):
     rules = f"Customer {agent.rng.random()}. {RULES}"
     await gateway.chat(conversation(rules, f"Question {agent.index}?"), max_tokens=50)
