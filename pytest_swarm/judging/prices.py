@@ -115,6 +115,9 @@ class PriceTable:
                 reason = reason or _why_unpriced(model, unpriced, outcome)
         if known:
             return Cost(Decimal(str(reported)), "reported")
+        if simulated:
+            # A price of the user's would not help: no usage was told that it could be applied to.
+            reason = reason or f"no cost was told for calls that ended as {outcome}"
         return Cost(None, None, reason or _why_unknown(model))
 
 
