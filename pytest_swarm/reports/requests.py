@@ -39,7 +39,7 @@ def notes_on_requests(result: SwarmResult, base_url: str) -> list[str]:
         )
     if nested:
         notes.append(
-            f"{_many(nested, 'call')} made again by the test after the SDK had repeated it: two layers retry, "
+            f"{_many(nested, 'call')} made again by the test after the SDK had repeated the request: two layers retry, "
             "which multiplies load and waits; turn one off (max_retries=0)"
         )
     return notes

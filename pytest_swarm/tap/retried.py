@@ -43,7 +43,7 @@ def call_for(context: TaskContext, request: Request, model: str | None) -> OpenC
     before = latest if over else None
     numbered = _retry_count(request)
     repeats = before is not None and before.context is context and _same(before.sent[-1].exchange.request, request)
-    if before is not None and repeats and numbered == len(before.sent):
+    if before is not None and repeats and numbered is not None and numbered >= len(before.sent):
         if before.sent[-1].exchange.ending is Ending.BUDGET:
             raise BudgetExceeded(before.sent[-1].exchange.error)
         if before.closed is None:

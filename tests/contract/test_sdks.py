@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from pytest_swarm.gateway.client import Gateway
+from pytest_swarm.errors import SettingError
+from pytest_swarm.gateway.client import Gateway, Terms
+from pytest_swarm.gateway.sdk import NO_KEY, make_anthropic, make_openai
+from pytest_swarm.judging.prices import PriceTable
 from pytest_swarm.sources.simulated.http_front import HttpFront
 from pytest_swarm.sources.simulated.systems import builtin_systems
+from pytest_swarm.swarm.plan import Timeouts
 from pytest_swarm.tap import httpx as httpx_tap
 from pytest_swarm.tap.retried import NESTED
 from pytest_swarm.tap.routing import Agent
+from pytest_swarm.traffic.budget import Budget
 from tests.support.bench import Rows, swarm
 from tests.support.scripted_server import ScriptedServer
-from tests.support.suites import run_suite
+from tests.support.suites import SuiteRun, run_suite
 
 anthropic = pytest.importorskip("anthropic")
 httpx = pytest.importorskip("httpx")
@@ -137,17 +143,17 @@ def test_openai_stream_helper() -> None:
 
 def test_openai_parse() -> None:
     pydantic = pytest.importorskip("pydantic")
-    Verdict = pydantic.create_model("Verdict", answer=(str, ...))
+    verdict = pydantic.create_model("Verdict", answer=(str, ...))
     parsed: list[Any] = []
 
     async def question(base_url: str) -> None:
         async with openai.AsyncOpenAI(base_url=base_url, api_key="k") as client:
-            answer = await client.chat.completions.parse(model=SYSTEM, messages=MESSAGES, response_format=Verdict)
+            answer = await client.chat.completions.parse(model=SYSTEM, messages=MESSAGES, response_format=verdict)
             parsed.append(answer.choices[0].message.parsed)
 
     (call,) = ask(question)
     assert call["outcome"] == "ok"
-    assert isinstance(parsed[0], Verdict)
+    assert isinstance(parsed[0], verdict)
 
 
 def test_openai_responses() -> None:
@@ -321,7 +327,7 @@ import pytest
 MESSAGES = [{"role": "user", "content": "hi"}]
 
 @pytest.mark.swarm(tasks=12, concurrency=4, seed=1)
-@pytest.mark.sla("success_rate >= 50%", "ttft.p50 > 1ms", "calls == 24")
+@pytest.mark.sla("success_rate >= 50%", "ttft.p50 > 1ms", "calls >= 12")
 async def test_openai(gateway):
     client = gateway.openai()
     assert client is gateway.openai()
@@ -337,7 +343,7 @@ async def test_anthropic(gateway):
         assert [text async for text in stream.text_stream]
 
 @pytest.mark.swarm(tasks=2, concurrency=2, seed=1)
-@pytest.mark.sla("success_rate >= 0%", "calls == 4")
+@pytest.mark.sla("success_rate >= 0%", "calls >= 2")
 def test_blocking(gateway):
     stream = gateway.openai().chat.completions.create(model=gateway.model, messages=MESSAGES, stream=True)
     assert list(stream)
@@ -359,3 +365,86 @@ async def test_aiohttp(gateway):
     async with aiohttp.ClientSession() as session:
         await session.post(str(gateway.openai().base_url) + "chat/completions", json={"model": gateway.model})
 """
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    return run_suite(tmp_path_factory.mktemp("sdks"), SIMULATED_SUITE, exit_code=1)
+
+
+@pytest.mark.parametrize("test", ["test_openai", "test_anthropic"])
+def test_the_simulated_gateway_answers_an_async_sdk_on_virtual_time(simulated: SuiteRun, test: str) -> None:
+    found = simulated.test(test)
+    assert found["verdict"] == "pass", found["sla"]
+    assert found["clock"] == "virtual"
+    assert {call["source"] for call in found["calls"]} == {"simulated"}
+
+
+def test_the_simulated_gateway_answers_a_blocking_sdk_on_real_time(simulated: SuiteRun) -> None:
+    found = simulated.test("test_blocking")
+    assert found["verdict"] == "pass", found["sla"]
+    assert found["clock"] == "real"
+    assert found["metrics"]["ttft.p50"] > 0
+
+
+def test_the_simulated_gateway_gives_the_same_figures_again(simulated: SuiteRun, tmp_path: Path) -> None:
+    again = run_suite(tmp_path, SIMULATED_SUITE, exit_code=1)
+    for name in ("test_openai", "test_anthropic"):
+        assert again.test(name)["metrics"] == simulated.test(name)["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("test", "sentence"),
+    [
+        ("test_own_client", "a request to api.anthropic.com was stopped: this run is simulated"),
+        ("test_other_question", "a request to the simulated gateway was stopped: it answers POST to"),
+        ("test_aiohttp", "not a session of aiohttp"),
+    ],
+)
+def test_what_a_simulated_run_cannot_answer_is_stopped_with_a_sentence(
+    simulated: SuiteRun, test: str, sentence: str
+) -> None:
+    (task,) = simulated.test(test)["tasks"]
+    assert task["status"] == "failed"
+    assert sentence in task["error"]
+    assert simulated.test(test)["calls"] == []
+
+
+def test_the_gateway_hands_out_clients_with_its_address_key_headers_and_timeouts() -> None:
+    headers = {"accept": "x", "authorization": "Bearer sk-1", "x-team": "search"}
+    terms = Terms("http://127.0.0.1:1/v1", headers, "m", Timeouts(connect=1, first_token=2, idle=3, total=9))
+    for make, address in ((make_openai, "http://127.0.0.1:1/v1/"), (make_anthropic, "http://127.0.0.1:1")):
+        client = make(terms, blocking=True, options={})
+        assert str(client.base_url).rstrip("/") == address.rstrip("/")
+        assert (client.api_key, client.max_retries) == ("sk-1", 0)
+        assert client.default_headers["x-team"] == "search"
+        assert (client.timeout.connect, client.timeout.read) == (1, 3)
+        client.close()
+        assert make(terms, blocking=True, options={"max_retries": 2}).max_retries == 2
+
+
+def test_a_gateway_without_a_key_and_one_with_another_scheme() -> None:
+    keyless = make_openai(Terms("http://127.0.0.1:1/v1", {}, None, Timeouts()), blocking=True, options={})
+    assert keyless.api_key == NO_KEY
+    assert keyless.timeout.read is None
+    basic = Terms("http://127.0.0.1:1/v1", {"authorization": "Basic abc"}, None, Timeouts())
+    assert make_openai(basic, blocking=True, options={}).default_headers["authorization"] == "Basic abc"
+
+
+@pytest.mark.parametrize("package", ["openai", "anthropic"])
+def test_a_missing_sdk_is_told_with_the_command_that_installs_it(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    gateway = Gateway(Terms("http://127.0.0.1:1/v1", {}, None, Timeouts()), lambda: pytest.fail("not asked"))
+    with pytest.raises(SettingError, match=f"pip install {package}"):
+        getattr(gateway, package)()
+
+
+def test_an_sdk_that_asks_again_behind_a_cost_ceiling_is_booked_once() -> None:
+    async def body(gateway: Gateway, agent: Agent) -> None:
+        async with anthropic.AsyncAnthropic(base_url="http://127.0.0.1:9", api_key="k", max_retries=2) as client:
+            await client.messages.create(model="m", max_tokens=100, messages=MESSAGES)
+
+    prices = PriceTable({"m": {"input": 0, "output": 1_000_000}})
+    rows, _ = asyncio.run(swarm("http://127.0.0.1:9/v1", body, prices=prices, budget=Budget(1, "here")))
+    assert [(call["outcome"], call["attempts"]) for call in rows.calls] == [("budget", 1)]
+    assert [task["status"] for task in rows.tasks] == ["cancelled"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
+import gzip
+import json
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -36,7 +38,7 @@ def tapped() -> Iterator[None]:
 
 @pytest.fixture(params=["httpx", "httpx2"])
 def library(request: pytest.FixtureRequest) -> Any:
-    return importlib.import_module(request.param)
+    return pytest.importorskip(request.param)
 
 
 def run(base_url: str, body: Any, **arguments: Any) -> Rows:
