@@ -200,6 +200,8 @@ class RunResult:
     """By task status (`failed`, `timeout`, ...), warm-up left out."""
     call_failures: dict[str, Failure] = field(default_factory=dict)
     """By call outcome, every outcome but `ok`, warm-up left out."""
+    json_errors: dict[str, Failure] = field(default_factory=dict)
+    """By JSON path and message, in how many replies that was wrong, warm-up left out."""
     others: dict[str, int] = field(default_factory=dict)
     """Requests that were no model calls of the gateway under test, by host."""
     nested_retries: int = 0

@@ -126,7 +126,7 @@ class Trial:
             rows=rows,
             price=self._price,
             outcomes=around.outcomes,
-            json_check=None if demands.json_rule is None else demands.json_rule.status,
+            json_check=None if demands.json_rule is None else demands.json_rule.check,
             ceilings=self._ceilings,
             watcher=watcher,
             confined=None if self._live else frozenset(settings.hosts),

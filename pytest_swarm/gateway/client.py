@@ -194,6 +194,9 @@ class Gateway:
         finally:
             if opened.closed is None:
                 ledger.close_call(opened)
+            checking = opened.context.checking.get(opened)
+            if checking is not None:
+                await asyncio.wait({checking})
 
     async def _attempt(
         self, opened: OpenCall, request: Request, total_at: float | None, wait: float, grew: Callable[[], None]
@@ -232,7 +235,7 @@ class Gateway:
     def _reply(self, opened: OpenCall, reading: Reading) -> Reply:
         call = opened.closed
         assert call is not None
-        reply = Reply(call, reading, self._terms.json_rule or JsonRule())
+        reply = Reply(call, reading, self._terms.json_rule or JsonRule(), opened.checked)
         if call.outcome not in REPLY_OUTCOMES:
             raise CallFailed(call.outcome, call.detail, call, reply if reading.text else None)
         return reply

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pytest_swarm.errors import InvalidJSON
-from pytest_swarm.reading.json_output import Validator, json_status
+from pytest_swarm.reading.json_output import JSONResult, Validator, check_json
+from pytest_swarm.reading.schema import Problem
 from pytest_swarm.records import TOOL_CALL_REASONS, Call, Reading, Usage
 
 __all__ = ["JsonRule", "Reply"]
@@ -20,24 +22,30 @@ class JsonRule:
     validator: Validator | None = None
     schema: dict[str, Any] | None = None
 
-    def status(self, reading: Reading) -> str | None:
-        """The JSON status of a reply; None for tool calls, which are in no JSON rate."""
+    def check(self, reading: Reading) -> JSONResult | None:
+        """What a reply is as JSON; None for tool calls, which are in no JSON rate."""
         if reading.finish_reason in TOOL_CALL_REASONS:
             return None
-        if reading.outcome == "truncated":
-            return "truncated"
-        if reading.outcome not in {"ok", "incomplete", "empty"}:
-            return "invalid"
-        return json_status(reading.text, reading.finish_reason, self.mode, self.validator)[0]
+        if reading.outcome in {"ok", "incomplete", "empty"}:
+            return self.read(reading)
+        status = "truncated" if reading.outcome == "truncated" else "invalid"
+        detail = f"the call ended as {reading.outcome}"
+        return JSONResult(status, detail=detail, problems=(Problem(f"not JSON: {detail}", detail),))
+
+    def read(self, reading: Reading) -> JSONResult:
+        """The text of a reply as JSON, whatever came of the call."""
+        return check_json(reading.text, reading.finish_reason, self.mode, self.validator)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reply:
     """A usable answer of a model, and the record of the call that brought it."""
 
     call: Call
     reading: Reading = field(repr=False)
     rule: JsonRule = field(default_factory=JsonRule, repr=False)
+    checked: JSONResult | None = field(default=None, repr=False)
+    """What the text is as JSON, where that was found out already."""
 
     @property
     def text(self) -> str:
@@ -46,13 +54,17 @@ class Reply:
 
     @property
     def json(self) -> Any:
-        """The text as JSON. Raises `InvalidJSON` when it is none, or does not fit the schema of ``json_output``."""
-        status, value, detail = json_status(
-            self.reading.text, self.reading.finish_reason, self.rule.mode, self.rule.validator
-        )
-        if status != "valid":
-            raise InvalidJSON(status, detail)
-        return value
+        """The text as JSON, the same value every time.
+
+        Raises `InvalidJSON` when it is none, or does not fit the schema of ``json_output``.
+        """
+        if self._as_json.status != "valid":
+            raise InvalidJSON(self._as_json.status, self._as_json.detail)
+        return self._as_json.value
+
+    @cached_property
+    def _as_json(self) -> JSONResult:
+        return self.checked or self.rule.read(self.reading)
 
     @property
     def tool_calls(self) -> list[dict[str, Any]]:

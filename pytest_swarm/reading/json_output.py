@@ -11,20 +11,23 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pytest_swarm.errors import SettingError, nearest
+from pytest_swarm.reading.complaint import evidence
 from pytest_swarm.reading.outcome import LENGTH_REASONS
-from pytest_swarm.reading.schema import Validator
+from pytest_swarm.reading.schema import Problem, Validator, told
 
-__all__ = ["MAX_DEPTH", "MODES", "JSONResult", "Validator", "json_status", "parse_json"]
+__all__ = ["MAX_DEPTH", "MODES", "JSONResult", "Validator", "check_json", "parse_json"]
 
 MODES: Final = ("strict", "lenient")
 MAX_DEPTH: Final = 100
 """Arrays and objects inside each other; a deeper value is no usable answer, and would exhaust the parser's stack."""
 
 SHOWN: Final = 80
+SEEN: Final = 2000
+"""Characters of a text that is no JSON from which an example is made."""
 
 _FENCE: Final = re.compile(r"\s*```[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
 _THOUGHTS: Final = re.compile(r"\s*<think>.*?</think>(.*)", re.DOTALL)
@@ -34,11 +37,14 @@ _BRACKET: Final = re.compile(r"[\[\]{}]")
 
 @dataclass(frozen=True, slots=True)
 class JSONResult:
-    """What a text is as JSON: ``valid``, ``invalid``, ``truncated`` or ``empty``; `detail` says why it is not valid."""
+    """What a text is as JSON; `detail` says why it is not valid."""
 
     status: str
+    """``valid``, ``schema_invalid``, ``invalid``, ``truncated`` or ``empty``."""
     value: Any = None
     detail: str = ""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong, to be counted over many replies; filled by `check_json`."""
 
 
 def parse_json(text: str, finish_reason: str | None = None, mode: str = "strict") -> JSONResult:
@@ -59,13 +65,18 @@ def parse_json(text: str, finish_reason: str | None = None, mode: str = "strict"
     return next((inner for inner in map(_parse, _inside(text)) if inner.status == "valid"), bare)
 
 
-def json_status(text: str, finish_reason: str | None, mode: str, validator: Validator | None) -> tuple[str, Any, str]:
-    """Status, value and detail: those of `parse_json`, or ``schema_invalid`` with what does not fit the schema."""
+def check_json(text: str, finish_reason: str | None, mode: str, validator: Validator | None) -> JSONResult:
+    """What `parse_json` says, or ``schema_invalid`` with what does not fit the schema."""
     result = parse_json(text, finish_reason, mode)
-    if result.status != "valid" or validator is None:
-        return result.status, result.value, result.detail
-    problems = validator.check(result.value)
-    return ("schema_invalid", result.value, "; ".join(problems)) if problems else ("valid", result.value, "")
+    if result.status == "invalid":
+        shown = f"{result.detail}: {evidence(text[:SEEN])}"
+        return replace(result, problems=(Problem(f"not JSON: {result.detail.partition(' at line ')[0]}", shown),))
+    if result.status != "valid":
+        return replace(result, problems=(Problem(f"not JSON: {result.detail}", result.detail),))
+    problems = () if validator is None else validator.problems(result.value)
+    if not problems:
+        return result
+    return JSONResult("schema_invalid", result.value, "; ".join(told(problems)), problems)
 
 
 def _inside(text: str) -> Iterator[str]:

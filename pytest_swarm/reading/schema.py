@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from referencing import Resource, Specification
     from referencing._core import Resolver
 
-__all__ = ["Validator"]
+__all__ = ["Problem", "Validator", "told"]
 
 MAX_PROBLEMS: Final = 5
 """Problems of one value that are told."""
@@ -27,6 +29,20 @@ MAX_PROBLEMS: Final = 5
 TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
 VALUE_LENGTH: Final = 80
 PROBLEM_LENGTH: Final = 300
+
+_TOO_DEEP: Final = "$: nested too deeply to be checked against the schema"
+_PLACE: Final = re.compile(r"\[\d+\]")
+"""A position in an array, in a JSON path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a reply as JSON."""
+
+    kind: str
+    """The same for every reply in which the same thing is wrong: ``$.items[*].price: is not of type 'number'``."""
+    text: str
+    """What it was here: ``$.items[3].price: 'cheap' is not of type 'number'``."""
 
 
 class Validator:
@@ -66,12 +82,20 @@ class Validator:
 
     def check(self, value: Any) -> list[str]:
         """What in `value` does not fit, as ``path: message``, at most a handful; empty when all does."""
+        return told(self.problems(value))
+
+    def problems(self, value: Any) -> tuple[Problem, ...]:
+        """What in `value` does not fit, at most one more than is told; empty when all does."""
         try:
-            errors = list(islice(self._compiled.iter_errors(value), MAX_PROBLEMS + 1))
+            return tuple(map(_problem, islice(self._compiled.iter_errors(value), MAX_PROBLEMS + 1)))
         except RecursionError:
-            return ["$: nested too deeply to be checked against the schema"]
-        problems = [_told(error) for error in errors[:MAX_PROBLEMS]]
-        return [*problems, "…"] if len(errors) > MAX_PROBLEMS else problems
+            return (Problem(_TOO_DEEP, _TOO_DEEP),)
+
+
+def told(problems: Sequence[Problem]) -> list[str]:
+    """The texts of problems, at most a handful, with a mark for what is left out."""
+    texts = [problem.text for problem in problems]
+    return [*texts[:MAX_PROBLEMS], "…"] if len(texts) > MAX_PROBLEMS else texts
 
 
 def _compile(schema: dict[str, Any], folder: Path | None) -> CompiledValidator:
@@ -175,12 +199,18 @@ def _wrong_type(error: ValidationError) -> str:
 
 def _told(error: ValidationError) -> str:
     """``path: message`` of the most telling cause, without long values."""
+    return _problem(error).text
+
+
+def _problem(error: ValidationError) -> Problem:
     from jsonschema.exceptions import best_match
 
     cause = best_match(iter([error]))
     value = repr(cause.instance)
     message = cause.message.replace(value, _cut(value))
-    return f"{cause.json_path}: {_cut(message, PROBLEM_LENGTH)}"
+    # The messages begin with the value where they tell it.
+    kind = f"{_PLACE.sub('[*]', cause.json_path)}: {_cut(cause.message.removeprefix(value).strip(), PROBLEM_LENGTH)}"
+    return Problem(kind, f"{cause.json_path}: {_cut(message, PROBLEM_LENGTH)}")
 
 
 def _cut(text: str, length: int = VALUE_LENGTH) -> str:

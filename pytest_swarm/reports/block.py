@@ -64,6 +64,7 @@ def block_lines(record: Record, width: int) -> Iterator[Line]:
         if reason not in told:
             yield from labelled("why", wrapped(reason, body), _MARKUP[record["verdict"]])
     yield from labelled("not ok", _failures(record["failures"], body))
+    yield from labelled("json", _json_errors(record["json_errors"], body))
     for note in record["notes"]:
         yield from labelled("note", wrapped(note, body))
 
@@ -138,7 +139,8 @@ def _figures(record: Record, width: int) -> Iterator[Line]:
     cost = [shown("cost")]
     if metrics.get("cost_per_100") is not None:
         cost.append(f"{shown('cost_per_100')} per 100 tasks")
-    cost += _reported(record)
+    if metrics.get("cost") is not None:
+        cost += _reported(record)
     yield from labelled("cost", flow(cost, width))
     if record["ceiling"] is not None:
         yield from ceiling_lines(record["ceiling"], width + BODY)
@@ -243,6 +245,16 @@ def _failures(failures: Sequence[Mapping[str, Any]], width: int) -> list[str]:
         for failure in ordered
     ]
     return [ellipsis_end(line, width) for line in table(rows, "><<")]
+
+
+def _json_errors(errors: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """What was wrong with replies as JSON, the frequent things first, with an example where that says more."""
+    lines = []
+    for error in errors:
+        kind, example = one_line(error["error"]), one_line(error["example"])
+        said = "" if example in kind else f"{GAP}such as {example}"
+        lines.append(ellipsis_end(f"{count(error['count'], 'reply', 'replies')}{GAP}{kind}{said}", width))
+    return lines
 
 
 def _percent(fraction: float) -> str:

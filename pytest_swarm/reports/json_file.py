@@ -48,6 +48,7 @@ _TEST_KEYS: Final = (
     "runs",
     "errors",
     "failures",
+    "json_errors",
     "cost_sources",
     "ceiling",
     "in_flight_max",

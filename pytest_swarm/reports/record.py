@@ -25,6 +25,8 @@ __all__ = ["test_record"]
 BOUNDED: Final = tuple(f"{name}.{percentile}" for name in ("latency", "ttft") for percentile in ("p50", "p95", "p99"))
 """Percentiles whose upper bounds are told beside them."""
 EXAMPLE_LENGTH: Final = 500
+MOST_FREQUENT: Final = 10
+"""JSON errors that are told."""
 UNNAMED: Final = "(unnamed)"
 """Where the cost of calls goes that named no model."""
 
@@ -78,6 +80,7 @@ def test_record(
             if name.startswith("errors.") and many
         },
         "failures": _failures(result.runs),
+        "json_errors": _json_errors(result.runs),
         "notes": [*result.notes, *_why_unpriced(metrics, judgement), *_costs_apart(result.runs)],
         "audit": _worst_audit([run.audit for run in result.runs if run.audit is not None]),
         "spent": _spent(result.runs),
@@ -111,6 +114,17 @@ def _failures(runs: Iterable[RunResult]) -> list[dict[str, Any]]:
 
 def _failure(kind: str, outcome: str, first: Failure) -> dict[str, Any]:
     return {"kind": kind, "outcome": outcome, "count": 0, "example": redact_text(first.example)[:EXAMPLE_LENGTH]}
+
+
+def _json_errors(runs: Iterable[RunResult]) -> list[dict[str, Any]]:
+    """What was most often wrong with replies as JSON, over all runs, with one example each."""
+    found: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        for kind, failure in run.json_errors.items():
+            error = redact_text(kind)[:EXAMPLE_LENGTH]
+            example = redact_text(failure.example)[:EXAMPLE_LENGTH]
+            found.setdefault(kind, {"error": error, "count": 0, "example": example})["count"] += failure.count
+    return sorted(found.values(), key=lambda entry: -entry["count"])[:MOST_FREQUENT]
 
 
 def _why_unpriced(metrics: SwarmMetrics, judgement: Judgement) -> list[str]:

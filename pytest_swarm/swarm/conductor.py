@@ -15,7 +15,8 @@ from pytest_swarm.swarm.outcomes import TestOutcomes, describe
 from pytest_swarm.swarm.plan import Plan
 from pytest_swarm.swarm.runner import AsyncBody, AsyncRunner, Course, few_collections
 from pytest_swarm.swarm.threads import SyncBody, ThreadRunner
-from pytest_swarm.tap.ledger import JsonCheck, Ledger, Price, RowSink
+from pytest_swarm.tap.jsonwork import JsonCheck
+from pytest_swarm.tap.ledger import Ledger, Price, RowSink
 from pytest_swarm.tap.routing import TaskContext
 from pytest_swarm.traffic.ceilings import Ceilings
 

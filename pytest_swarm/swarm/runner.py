@@ -92,8 +92,15 @@ class Course:
         self.in_flight += 1
         self.ledger.run.in_flight_max = max(self.ledger.run.in_flight_max, self.in_flight)
 
-    def ended(self, context: TaskContext, start: float, error: BaseException | None, status: str | None) -> None:
-        """A body has ended, with `status` or with the one that `error` and its replies tell."""
+    def ended(
+        self,
+        context: TaskContext,
+        start: float,
+        error: BaseException | None,
+        status: str | None,
+        end: float | None = None,
+    ) -> None:
+        """A body has ended, at `end` or now, with `status` or with the one that `error` and its replies tell."""
         self.in_flight -= 1
         if context.stopped is not None and status in (None, "failed"):
             # Clients wrap what they do not know, or ask again: what stopped the request is what has to be told.
@@ -110,9 +117,9 @@ class Course:
             self.errors.setdefault(status, error)
         zero = self.ledger.zero
         assert context.index is not None
-        now = self.ledger.now()
+        end = self.ledger.now() if end is None else end
         row = Task(
-            context.index, context.run, context.warmup, status, context.due - zero, start - zero, now - zero, text
+            context.index, context.run, context.warmup, status, context.due - zero, start - zero, end - zero, text
         )
         self.ledger.close_task(context, row)
 
@@ -230,8 +237,10 @@ class AsyncRunner:
             if status is None:
                 status = "cancelled"
                 self._end_with(raised)
+        end = course.ledger.now()
+        await context.all_checked()
         if not context.gone:
-            course.ended(context, start, error, status)
+            course.ended(context, start, error, status, end)
 
     async def _within_timeout(self, awaitable: Awaitable[object]) -> object:
         limit = self._course.plan.task_timeout

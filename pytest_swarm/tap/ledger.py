@@ -10,19 +10,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_swarm.clock import real_now
 from pytest_swarm.columns import Failure, RunResult
 from pytest_swarm.errors import SettingError
 from pytest_swarm.exchange import Ending
 from pytest_swarm.records import Call, Reading, Task
+from pytest_swarm.tap.jsonwork import JsonCheck, in_a_thread
 from pytest_swarm.tap.opencall import SIMULATED, OpenCall
 
 if TYPE_CHECKING:
+    import asyncio
+
     from pytest_swarm.clock import Now
     from pytest_swarm.judging.prices import Cost
+    from pytest_swarm.reading.json_output import JSONResult
     from pytest_swarm.tap.routing import TaskContext
     from pytest_swarm.traffic.ceilings import Ceilings
 
-__all__ = ["JsonCheck", "Ledger", "Price", "RowSink"]
+__all__ = ["Ledger", "Price", "RowSink"]
 
 
 class Price(Protocol):
@@ -32,8 +37,8 @@ class Price(Protocol):
         """What one reading costs for a model; `simulated` tells whether a simulated gateway said it."""
 
 
-JsonCheck = Callable[[Reading], "str | None"]
-"""The JSON status of a reply; see `pytest_swarm.records.Call.json_status`."""
+KINDS_KEPT = 100
+"""Kinds of JSON errors of one run that are counted apart."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -96,12 +101,38 @@ class Ledger:
         exchange = opened.sent[-1].exchange
         self.run.simulated = self.run.simulated or exchange.headers.get(SIMULATED)
         call = opened.closed = opened.close(self.zero, self.price)
-        if self.json_check is not None and exchange.status is not None and 200 <= exchange.status < 300:
-            call.json_status = self.json_check(opened.sent[-1].reading)
-        if not context.gone:
-            context.calls.append(call)
+        if context.gone:
+            return call
+        context.calls.append(call)
+        if self.on_call is not None:
+            self.on_call(call)
+        if self.json_check is None or exchange.status is None or not 200 <= exchange.status < 300:
             self._keep_call(call)
+            return call
+        reading = opened.sent[-1].reading
+        checking = in_a_thread(self.json_check, reading) if self.now is real_now else None
+        if checking is None:
+            self._checked(opened, self.json_check(reading))
+        else:
+            context.checking[opened] = checking
+            checking.add_done_callback(lambda done: self._checked_aside(opened, done))
         return call
+
+    def _checked_aside(self, opened: OpenCall, done: asyncio.Future[JSONResult | None]) -> None:
+        if opened.context.checking.pop(opened, None) is not None:
+            self._checked(opened, done.result())
+
+    def _checked(self, opened: OpenCall, result: JSONResult | None) -> None:
+        """What a reply is as JSON has been found out: now its call is complete."""
+        call = opened.closed
+        assert call is not None
+        if result is not None:
+            opened.checked, call.json_status = result, result.status
+            if not call.warmup:
+                with self._lock:
+                    for problem in {problem.kind: problem for problem in result.problems}.values():
+                        _count_bounded(self.run.json_errors, problem.kind, problem.text)
+        self._keep_call(call)
 
     def settle(self, context: TaskContext) -> None:
         """Close the calls that only waited for a client to repeat them."""
@@ -109,12 +140,11 @@ class Ledger:
             self.close_call(opened)
 
     def _keep_call(self, call: Call) -> None:
-        self.run.calls.append(call)
-        self.rows.call(call.to_dict())
-        if call.outcome != "ok" and not call.warmup:
-            _count(self.run.call_failures, call.outcome, call.detail or call.outcome)
-        if self.on_call is not None:
-            self.on_call(call)
+        with self._lock:
+            self.run.calls.append(call)
+            self.rows.call(call.to_dict())
+            if call.outcome != "ok" and not call.warmup:
+                _count(self.run.call_failures, call.outcome, call.detail or call.outcome)
 
     def close_task(self, context: TaskContext, task: Task) -> None:
         """A task is over; calls it still has on the wire are cut off and counted as cancelled."""
@@ -124,6 +154,10 @@ class Ledger:
     def _close_task(self, context: TaskContext, task: Task) -> None:
         for opened in list(context.open):
             self._abandon(opened)
+        for opened in list(context.checking):
+            if context.checking.pop(opened, None) is not None:
+                assert self.json_check is not None
+                self._checked(opened, self.json_check(opened.sent[-1].reading))
         context.gone = True
         self.run.tasks.append(task, [call for call in context.calls if call.outcome != "other"])
         self.rows.task(task.to_dict())
@@ -169,6 +203,11 @@ def _count(failures: dict[str, Failure], kind: str, example: str) -> None:
         failures[kind] = Failure(1, example)
     else:
         seen.count += 1
+
+
+def _count_bounded(failures: dict[str, Failure], kind: str, example: str) -> None:
+    """As `_count`, with what is said only after `KINDS_KEPT` others under one name: kinds may hold text of replies."""
+    _count(failures, kind if kind in failures or len(failures) < KINDS_KEPT else "others", example)
 
 
 def _check_name(what: str, name: str) -> None:

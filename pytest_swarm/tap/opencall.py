@@ -11,6 +11,7 @@ from pytest_swarm.exchange import Ending, Exchange
 from pytest_swarm.records import TIMED_OUTCOMES, Attempt, Call, Reading
 
 if TYPE_CHECKING:
+    from pytest_swarm.reading.json_output import JSONResult
     from pytest_swarm.tap.ledger import Price
     from pytest_swarm.tap.routing import TaskContext
     from pytest_swarm.traffic.worst_case import WorstCase
@@ -45,6 +46,8 @@ class OpenCall:
     notes: list[str] = field(default_factory=list)
     closed: Call | None = None
     """The record, once there is one."""
+    checked: JSONResult | None = None
+    """What the reply is as JSON, once that is known and where it was asked for."""
     _reserved: WorstCase | None = None
     """What the attempt on the wire may cost, where a ceiling stands over it."""
 

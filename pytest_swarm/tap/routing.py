@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_swarm.errors import SwarmError
     from pytest_swarm.exchange import Exchange, Source
+    from pytest_swarm.reading.json_output import JSONResult
     from pytest_swarm.records import Call
     from pytest_swarm.tap.ledger import Ledger
     from pytest_swarm.tap.opencall import OpenCall
@@ -34,6 +36,8 @@ class TaskContext:
     """When the task should have started, on the clock of the run."""
     calls: list[Call] = field(default_factory=list)
     open: set[OpenCall] = field(default_factory=set)
+    checking: dict[OpenCall, asyncio.Future[JSONResult | None]] = field(default_factory=dict)
+    """Closed calls whose replies are being checked as JSON; they are in the book when that is done."""
     confined: frozenset[str] | None = None
     """Hosts beside loopback that the task may reach; None where it may reach any."""
     counted: frozenset[str] | None = None
@@ -44,6 +48,11 @@ class TaskContext:
     """The first request that was stopped: the task fails with it, whatever a client made of the exception."""
     gone: bool = False
     """The task is over: what it left running is kept in no book."""
+
+    async def all_checked(self) -> None:
+        """Wait until the replies of all closed calls are checked."""
+        while self.checking:
+            await asyncio.wait(self.checking.values())
 
     @cached_property
     def agent(self) -> Agent:

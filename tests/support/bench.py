@@ -66,7 +66,7 @@ def conductor(
         rows=rows,
         price=price,
         outcomes=TestOutcomes(Skipped, (KeyboardInterrupt,)),
-        json_check=None if json_rule is None else json_rule.status,
+        json_check=None if json_rule is None else json_rule.check,
         ceilings=None if budget is None else Ceilings([budget], prices.tariffs),
     )
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_swarm.errors import SettingError
-from pytest_swarm.reading.json_output import MAX_DEPTH, Validator, json_status, parse_json
+from pytest_swarm.reading.json_output import MAX_DEPTH, JSONResult, Validator, check_json, parse_json
+from pytest_swarm.reading.schema import Problem
 
 CASES = json.loads((Path(__file__).parents[2] / "cases" / "json_outputs.json").read_text(encoding="utf-8"))
 
@@ -22,7 +23,8 @@ CASES = json.loads((Path(__file__).parents[2] / "cases" / "json_outputs.json").r
 @pytest.mark.parametrize("mode", ["strict", "lenient"])
 def test_a_recorded_output_is_judged_as_expected(case: dict[str, Any], mode: str) -> None:
     validator = None if case["schema"] is None else Validator(case["schema"])
-    status, _, detail = json_status(case["content"], case["finish_reason"], mode, validator)
+    found = check_json(case["content"], case["finish_reason"], mode, validator)
+    status, detail = found.status, found.detail
     assert status == case[mode]
     assert bool(detail) == (status != "valid")
 
@@ -151,14 +153,52 @@ def test_what_does_not_fit_is_told_with_its_path() -> None:
 
 def test_the_status_tells_no_json_from_json_that_does_not_fit() -> None:
     validator = Validator(ANSWER)
-    assert json_status('{"answer": "a", "confidence": 1}', "stop", "strict", validator)[0] == "valid"
-    assert json_status("[1]", "stop", "strict", validator) == (
-        "schema_invalid",
-        [1],
-        "$: [1] is not of type 'object'",
+    assert check_json('{"answer": "a", "confidence": 1}', "stop", "strict", validator).status == "valid"
+    told = "$: [1] is not of type 'object'"
+    assert check_json("[1]", "stop", "strict", validator) == JSONResult(
+        "schema_invalid", [1], told, (Problem("$: is not of type 'object'", told),)
     )
-    assert json_status("[1", "stop", "strict", validator)[0] == "invalid"
-    assert json_status("[1]", "stop", "strict", None) == ("valid", [1], "")
+    assert check_json("[1", "stop", "strict", validator).status == "invalid"
+    assert check_json("[1]", "stop", "strict", None) == JSONResult("valid", [1])
+
+
+def test_the_same_thing_wrong_at_other_places_and_with_other_values_is_of_one_kind() -> None:
+    validator = Validator(
+        {"items": {"properties": {"a b": {"type": "number"}, "c": {"maximum": 1}}, "required": ["c"]}}
+    )
+
+    def kinds(text: str) -> list[str]:
+        return [problem.kind for problem in check_json(text, "stop", "strict", validator).problems]
+
+    assert kinds('[{"c": 1}, {"a b": "x", "c": 5}]') == kinds('[{"a b": [1], "c": 15}]')
+    assert kinds('[{"a b": "x", "c": 5}]') == [
+        "$[*]['a b']: is not of type 'number'",
+        "$[*].c: is greater than the maximum of 1",
+    ]
+    assert kinds("[{}]") == ["$[*]: 'c' is a required property"]
+
+
+@pytest.mark.parametrize(
+    ("text", "finish_reason", "kind", "example"),
+    [
+        ("Sure!", "stop", "not JSON: Expecting value", "Expecting value at line 1 column 1: Sure!"),
+        ("", "stop", "not JSON: the reply has no text", "the reply has no text"),
+        (
+            "[",
+            "length",
+            "not JSON: the reply was cut: finish reason length",
+            "the reply was cut: finish reason length",
+        ),
+    ],
+)
+def test_a_text_that_is_no_json_is_a_problem_too(text: str, finish_reason: str, kind: str, example: str) -> None:
+    assert check_json(text, finish_reason, "strict", None).problems == (Problem(kind, example),)
+
+
+def test_an_example_shows_the_text_cut_and_without_secrets() -> None:
+    (problem,) = check_json("the key is sk-" + "a1B2" * 12 + " and " + "x" * 9000, "stop", "strict", None).problems
+    assert "a1B2a1B2" not in problem.text
+    assert len(problem.text) < 300
 
 
 def test_long_values_are_cut_and_many_problems_are_counted_off() -> None:

@@ -152,6 +152,19 @@ def test_unknown_figures_are_called_unknown():
     assert "  cost      unknown\n" in text
 
 
+def test_what_is_wrong_with_json_is_told_with_an_example_where_that_says_more():
+    wrong = [
+        {"error": "$.n: is not of type 'number'", "count": 1200, "example": "$.n: 'many' is not of type 'number'"},
+        {"error": "$: 'n' is a required property", "count": 1, "example": "$: 'n' is a required property"},
+    ]
+    texts = [text for text, _ in written([samples.record(json_errors=wrong)], width=110).lines]
+    (at,) = [position for position, text in enumerate(texts) if text.startswith("  json ")]
+    assert texts[at].split(maxsplit=1)[1] == (
+        "1,200 replies   $.n: is not of type 'number'   such as $.n: 'many' is not of type 'number'"
+    )
+    assert texts[at + 1].strip() == "1 reply   $: 'n' is a required property"
+
+
 @pytest.mark.parametrize(
     ("sources", "label"),
     [

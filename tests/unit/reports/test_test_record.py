@@ -235,3 +235,16 @@ def test_own_numbers_and_checks_are_among_the_metrics():
     first.checks["grounded"] = [1, 2]
     metrics = record(result(first))["metrics"]
     assert (metrics["my.score.mean"], metrics["check.grounded"]) == (1.5, 0.5)
+
+
+def test_what_is_most_often_wrong_with_json_comes_first_without_secrets():
+    runs = [run(), run(1)]
+    for number in range(12):
+        runs[0].json_errors[f"$.a{number}: is wrong"] = Failure(1 + number, f"$.a{number}: {number} is wrong")
+    runs[1].json_errors["$.a0: is wrong"] = Failure(50, "another example")
+    runs[1].json_errors["not JSON: x"] = Failure(40, "the key is sk-" + "a1B2" * 12)
+    first, second, *rest = record(result(*runs))["json_errors"]
+    assert first == {"error": "$.a0: is wrong", "count": 51, "example": "$.a0: 0 is wrong"}
+    assert second["count"] == 40
+    assert "a1B2a1B2" not in second["example"]
+    assert [entry["count"] for entry in rest] == [12, 11, 10, 9, 8, 7, 6, 5]
