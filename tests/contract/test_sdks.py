@@ -187,9 +187,12 @@ def test_openai_over_the_older_httpx() -> None:
     async def question(base_url: str) -> None:
         async with openai.AsyncOpenAI(base_url=base_url, api_key="k", http_client=httpx.AsyncClient()) as client:
             await client.chat.completions.create(model=SYSTEM, messages=MESSAGES)
+            stream = await client.chat.completions.create(model=SYSTEM, messages=MESSAGES, stream=True)
+            assert [chunk async for chunk in stream]
 
-    (call,) = ask(question)
-    assert call["outcome"] == "ok"
+    whole, streamed = ask(question)
+    assert whole["outcome"] == streamed["outcome"] == "ok"
+    assert streamed["ttft"] > 0
 
 
 def test_blocking_openai() -> None:

@@ -14,9 +14,11 @@ import pytest
 
 from pytest_swarm.errors import SwarmError
 from pytest_swarm.gateway.client import Gateway
+from pytest_swarm.judging.prices import PriceTable
 from pytest_swarm.tap import httpx as httpx_tap
 from pytest_swarm.tap import routing
 from pytest_swarm.tap.routing import Agent, caller, current, unobserved
+from pytest_swarm.traffic.budget import Budget
 from tests.support.bench import Rows, swarm
 from tests.support.processes import port_of
 from tests.unit.tap.test_exchanges import CASES, CASES_PATH, check
@@ -280,3 +282,26 @@ def test_a_library_is_given_back_as_it_was(library: Any) -> None:
     assert [getattr(library, name)._send_single_request for name in names] != before
     httpx_tap.uninstall()
     assert [getattr(library, name)._send_single_request for name in names] == before
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_cost_ceiling_stands_before_a_client_of_the_bodys_own(library: Any, is_async: bool) -> None:
+    sent: list[Any] = []
+    transport = library.MockTransport(lambda request: sent.append(request))
+    dear = {**question("m", stream=False), "max_tokens": 100}
+    url = "http://127.0.0.1/v1/chat/completions"
+
+    async def body(gateway: Gateway, agent: Agent) -> None:
+        async with library.AsyncClient(transport=transport) as client:
+            await client.post(url, json=dear)
+
+    def work() -> None:
+        with library.Client(transport=transport) as client:
+            client.post(url, json=dear)
+
+    prices = PriceTable({"m": {"input": 0, "output": 1_000_000}})
+    each = body if is_async else blocking(work)
+    rows, _ = asyncio.run(swarm("http://127.0.0.1/v1", each, prices=prices, budget=Budget(1, "here")))
+    assert [call["outcome"] for call in rows.calls] == ["budget"]
+    assert [task["status"] for task in rows.tasks] == ["cancelled"]
+    assert sent == []
