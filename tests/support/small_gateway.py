@@ -2,8 +2,8 @@
 
 `echo` answers at once with the prompt; `slow` after 50 ms; `hang` never; `json` with `{"a": 1}`, `notjson` with text,
 `wrongjson` with `{"a": "x"}`; `status-503` with that status, `quota` with an exhausted quota; `flaky` with 503 for
-every third request; `priced` reports a cost of $0.001; `verbose` counts 10,000 output tokens, where the others count 5;
-`unlisted` answers, and is in no list of models. Streams come in three pieces. A wrong key is refused when one is set.
+every third request; `priced` reports a cost of $0.001, `gpt-4o` one of $0.0001; `verbose` counts 10,000 output tokens,
+where the others count 5; `unlisted` answers, and is in no list of models. Streams come in three pieces. A wrong key is refused when one is set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,21 @@ from typing import Any, Self
 
 from aiohttp import web
 
-MODELS = ("echo", "slow", "hang", "json", "notjson", "wrongjson", "status-503", "quota", "flaky", "priced", "verbose")
+MODELS = (
+    "echo",
+    "slow",
+    "hang",
+    "json",
+    "notjson",
+    "wrongjson",
+    "status-503",
+    "quota",
+    "flaky",
+    "priced",
+    "verbose",
+    "gpt-4o",
+)
+COSTS = {"priced": 0.001, "gpt-4o": 0.0001}
 ANSWERS = {"json": '{"a": 1}', "notjson": "no braces here", "wrongjson": '{"a": "x"}'}
 
 
@@ -91,13 +105,16 @@ class SmallGateway:
         text = ANSWERS.get(model, str(body["messages"][-1]["content"]))
         output = 10_000 if model == "verbose" else 5
         usage: dict[str, Any] = {"prompt_tokens": 10, "completion_tokens": output, "total_tokens": 10 + output}
-        if model == "priced":
-            usage["cost"] = 0.001
+        if model in COSTS:
+            usage["cost"] = COSTS[model]
         if body.get("stream"):
             return await _stream(request, text, usage)
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return web.json_response({"id": "c1", "object": "chat.completion", "choices": [choice], "usage": usage})
+        reply = {"id": "c1", "object": "chat.completion", "choices": [choice], "usage": usage}
+        if "service_tier" in body:
+            reply["service_tier"] = body["service_tier"]
+        return web.json_response(reply)
 
 
 async def _stream(request: web.Request, text: str, usage: dict[str, Any]) -> web.StreamResponse:
