@@ -3,7 +3,8 @@
 `echo` answers at once with the prompt; `slow` after 50 ms; `hang` never; `json` with `{"a": 1}`, `notjson` with text,
 `wrongjson` with `{"a": "x"}`; `status-503` with that status, `quota` with an exhausted quota; `flaky` with 503 for
 every third request; `priced` reports a cost of $0.001, `gpt-4o` one of $0.0001; `verbose` counts 10,000 output tokens,
-where the others count 5; `unlisted` answers, and is in no list of models. Streams come in three pieces. A wrong key is refused when one is set.
+where the others count 5; `unlisted` answers, and is in no list of models. Streams come in three pieces. A wrong key is
+refused when one is set. A service tier that is asked for is the one that is told.
 """
 
 from __future__ import annotations
@@ -111,9 +112,8 @@ class SmallGateway:
             return await _stream(request, text, usage)
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        reply = {"id": "c1", "object": "chat.completion", "choices": [choice], "usage": usage}
-        if "service_tier" in body:
-            reply["service_tier"] = body["service_tier"]
+        told = {key: body[key] for key in ("service_tier",) if key in body}
+        reply = {"id": "c1", "object": "chat.completion", "choices": [choice], "usage": usage, **told}
         return web.json_response(reply)
 
 
