@@ -10,7 +10,16 @@ if TYPE_CHECKING:
     from pytest_swarm.gateway.reply import Reply
     from pytest_swarm.records import Call
 
-__all__ = ["BudgetExceeded", "CallFailed", "InvalidJSON", "NotAvailable", "SettingError", "SwarmError", "nearest"]
+__all__ = [
+    "BudgetExceeded",
+    "CallFailed",
+    "CassetteError",
+    "InvalidJSON",
+    "NotAvailable",
+    "SettingError",
+    "SwarmError",
+    "nearest",
+]
 
 
 class SwarmError(Exception):
@@ -27,6 +36,10 @@ class NotAvailable(SettingError):
 
 class BudgetExceeded(SwarmError):
     """A request was not sent, because it might have cost more than the cost ceiling leaves; the text says how much."""
+
+
+class CassetteError(SwarmError):
+    """A cassette cannot be read, or must not be written; the text names it and says why."""
 
 
 class CallFailed(SwarmError):
