@@ -1,0 +1,193 @@
+"""The last look at an exchange before it is written: is there a secret left in it, plain or encoded?
+
+Two kinds of secrets are known: texts of the shape of keys (`KEYS`), and the values of this process's own variables and
+headers, whatever their shape. Both are looked for in plain text, in base64 and in gzip, and in these within each other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pytest_swarm.sources.cassette.interaction import Interaction
+
+__all__ = ["Finding", "Scanner", "live_secrets"]
+
+SHORTEST: Final = 8
+"""Characters below which the value of a variable is taken for a word: ``test`` is in many texts."""
+
+VARIABLES: Final = re.compile(r"(?:.*_)?(?:API_KEY|ACCESS_KEY|TOKEN|SECRET|PASSWORD)")
+"""Names of environment variables whose values are secrets."""
+
+_SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+_WORDS: Final = re.compile(r"[A-Za-z .,:/-]*")
+"""What a header may say in words, a title for example; many a prompt says the same."""
+
+_MIXED: Final = r"(?=[A-Za-z0-9]*[0-9])(?=[0-9]*[A-Za-z])"
+KEYS: Final = re.compile(
+    rf"""
+    (?<![A-Za-z0-9]) (?:
+        (?: sk|pk|rk|csk|xai|pplx|nvapi|glpat|xox[abprs] ) - (?: [A-Za-z0-9_]+- )*? {_MIXED} [A-Za-z0-9_]{{12,}}
+      | (?: sk|pk|rk|gsk|hf|r8|fw|ghp|gho|ghs|github_pat ) _ (?: [a-z]+_ )? {_MIXED} [A-Za-z0-9]{{16,}}
+      | AIza [A-Za-z0-9_-]{{30,}}
+      | (?: AKIA|ASIA ) [A-Z0-9]{{16}} (?![A-Za-z0-9])
+      | ya29\. [A-Za-z0-9_-]{{20,}}
+      | eyJ [A-Za-z0-9_-]{{10,}} \. eyJ [A-Za-z0-9_-]{{10,}} \. [A-Za-z0-9_-]{{10,}}
+      | (?: [Bb]earer|[Bb]asic ) [ ]+ (?=[A-Za-z._~+/-]*[0-9]) [A-Za-z0-9._~+/-]{{20,}}
+    )
+    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----
+    """,
+    re.VERBOSE,
+)
+"""Keys by the prefixes of their vendors, tokens, private keys. Narrow: a name such as ``sk-learn-tree-2`` is none."""
+
+_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_WRAPPED: Final = re.compile(r"(?<=[A-Za-z0-9+/]{60})\r?\n(?=[A-Za-z0-9+/=])")
+_UNPACKED_BYTES: Final = 2**24
+_DEPTH: Final = 4
+"""How many wrappings are undone, one in the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Where a secret is, and of what kind; never the secret."""
+
+    place: str
+    """``request body, messages[0].content``."""
+    kind: str
+    """What it looks like, or whose value it is."""
+
+    def __str__(self) -> str:
+        return f"{self.place} holds {self.kind}"
+
+
+def live_secrets(environ: Mapping[str, str], given: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Values that must be in no file, with where each comes from; `given` has headers and keys by their names."""
+    found = {
+        value.strip(): f"the value of the environment variable {name}"
+        for name, value in environ.items()
+        if VARIABLES.fullmatch(name)
+    }
+    for name, value in given:
+        if _SECRET_NAME.search(name) or not _WORDS.fullmatch(value):
+            found |= dict.fromkeys((value, value.rpartition(" ")[2]), f"the value given for {name}")
+    return {value: whose for value, whose in found.items() if len(value) >= SHORTEST}
+
+
+class Scanner:
+    """Looks for key shapes and for `secrets`, values with where each comes from."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._needles = [
+            (needle, whose) for value, whose in secrets.items() for needle in (value, *_in_base64(value.encode()))
+        ]
+        self._pattern = re.compile("|".join(re.escape(needle) for needle, _ in self._needles) or r"(?!)")
+
+    def scan(self, it: Interaction) -> Finding | None:
+        """The first secret in an interaction; None where it is clean."""
+        texts = [
+            ("request address", it.request.url),
+            *((f"request header {name}", value) for name, value in it.request.headers.items()),
+            *((f"response header {name}", value) for name, value in it.headers.items()),
+            ("error text", it.error),
+        ]
+        for place, text in texts:
+            kind = self.kind_in(text)
+            if kind is not None:
+                return Finding(place, kind)
+        return self._in_body("request body", it.request.body) or self._in_body("response body", it.body)
+
+    def kind_in(self, text: str, depth: int = _DEPTH) -> str | None:
+        """What kind of secret is in a text, itself or in what it encodes."""
+        found = self._pattern.search(text)
+        if found is not None:
+            return next(whose for needle, whose in self._needles if needle == found[0])
+        if KEYS.search(text):
+            return "what looks like a key"
+        if depth == 0:
+            return None
+        return next((kind for inner in _unwrapped(text) if (kind := self._kind_in_bytes(inner, depth - 1))), None)
+
+    def _kind_in_bytes(self, data: bytes, depth: int) -> str | None:
+        unpacked = _unpacked(data) if depth else None
+        if unpacked is not None:
+            return self._kind_in_bytes(unpacked, depth - 1)
+        return self.kind_in(data.decode("utf-8", "replace"), depth)
+
+    def _in_body(self, place: str, body: bytes) -> Finding | None:
+        """Raw, and as its JSON means it: escapes undone, and the pieces of a stream put together."""
+        kind = self._kind_in_bytes(body, _DEPTH)
+        for path, text in _strings(body):
+            inner = self.kind_in(text)
+            if inner is not None:
+                return Finding(f"{place}, {path}" if path else place, inner)
+        return None if kind is None else Finding(place, kind)
+
+
+def _in_base64(value: bytes) -> Iterator[str]:
+    """How a value looks inside base64, at each of the three places where it can begin, in both alphabets."""
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + value + b"\0" * (-(before + len(value)) % 3)).decode()
+        # Characters in which bits of the neighbours are mixed are left out.
+        first = (0, 2, 3)[before]
+        last = (before + len(value)) * 8 // 6
+        core = encoded[first:last]
+        yield core
+        yield core.replace("+", "-").replace("/", "_")
+
+
+def _unwrapped(text: str) -> Iterator[bytes]:
+    """What base64 in a text stands for."""
+    for run in _RUN.findall(_WRAPPED.sub("", text)):
+        plain = run.rstrip("=").replace("-", "+").replace("_", "/")
+        # A letter may stand before it by chance; then it begins later.
+        for start in range(4):
+            piece = plain[start:]
+            piece = piece[: len(piece) - (len(piece) % 4 == 1)]
+            try:
+                yield base64.b64decode(piece + "=" * (-len(piece) % 4), validate=True)
+            except binascii.Error:
+                continue
+
+
+def _unpacked(data: bytes) -> bytes | None:
+    """What gzip or zlib packed, as far as it can be read; None for anything else."""
+    if data[:2] != b"\x1f\x8b" and not (data[:1] == b"\x78" and data[1:2] in (b"\x01", b"\x5e", b"\x9c", b"\xda")):
+        return None
+    try:
+        return zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(data, _UNPACKED_BYTES) or None
+    except zlib.error:
+        return None
+
+
+def _strings(body: bytes) -> Iterator[tuple[str, str]]:
+    """All texts in the JSON of a body with their paths; of a stream, all that its events bring at one path together."""
+    if body.lstrip()[:1] in (b"{", b"["):
+        documents = [body]
+    else:
+        documents = [line[5:] for line in body.splitlines() if line.startswith(b"data:")]
+    found: dict[str, list[str]] = {}
+    for document in documents:
+        try:
+            _collect(json.loads(document), "", found)
+        except (ValueError, RecursionError):
+            continue
+    return ((path, "".join(texts)) for path, texts in found.items())
+
+
+def _collect(value: Any, path: str, found: dict[str, list[str]]) -> None:
+    if isinstance(value, str):
+        found.setdefault(path, []).append(value)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            _collect(inner, f"{path}[{number}]", found)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            found.setdefault("", []).append(f"{name}\n")
+            _collect(inner, f"{path}.{name}" if path else name, found)
