@@ -84,7 +84,8 @@ _QUERY: Final = re.compile(
     re.IGNORECASE,
 )
 _USERINFO: Final = re.compile(rb"(?<=://)[^\s/@\"'<>\\?#]+(?=@)")
-_IDS: Final = re.compile(rb"(?<![A-Za-z0-9])(?:org-|proj_|asst_org_)[A-Za-z0-9]{8,}(?![A-Za-z0-9])")
+_FIELD: Final = re.compile(rb'"([^"\\]+)"\s*:\s*')
+_IDS: Final = re.compile(rb"(?<![A-Za-z0-9])(?:org-|proj_)[A-Za-z0-9]{8,}(?![A-Za-z0-9])")
 """Ids of organisations and projects, which error messages name."""
 
 _DECODER: Final = json.JSONDecoder()
@@ -95,10 +96,9 @@ class Redactor:
     """Takes secrets out of requests, responses and whole interactions; `fields` are names of further JSON fields."""
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
-        self._own = frozenset(_plain(name) for name in fields)
-        names = sorted(self._own | SECRET_FIELDS | IDENTITY_FIELDS)
-        either = "|".join(re.escape(name).replace("_", "[-_]") for name in names)
-        self._any = re.compile(rf'"({either})"\s*:\s*'.encode(), re.IGNORECASE)
+        self._own = frozenset(_plain(name.replace(" ", "")) for name in fields)
+        self._names = self._own | SECRET_FIELDS | IDENTITY_FIELDS
+        self._quoted = frozenset(name.encode() for name in self._names)
 
     def interaction(self, it: Interaction) -> Interaction:
         """All of it. The response's body keeps its length, so that the sizes of its pieces stay true."""
@@ -128,11 +128,20 @@ class Redactor:
 
     def request_body(self, body: bytes) -> bytes:
         """The body without the fields; byte for byte as it was where it has none of them."""
-        if self._any.search(body):
+        if self._has_any(body):
             parsed = _parsed(body)
             if parsed is not None and self._remove(parsed, ()):
                 body = json.dumps(parsed, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         return _masked_patterns(body)
+
+    def _has_any(self, text: bytes) -> bool:
+        """Whether a field of one of the names may be there: a look without parsing, made while tasks wait."""
+        low = text.lower().replace(b"-", b"_")
+        present = self._quoted.intersection(low.split(b'"'))
+        if not present:
+            return False
+        bare = low.translate(None, b" \t\r\n")
+        return any(b'"%b":' % name in bare for name in present)
 
     def _remove(self, value: Any, path: _Path) -> bool:
         """Take the fields out of a parsed body; whether there were any."""
@@ -158,13 +167,13 @@ class Redactor:
 
     def response_body(self, body: bytes) -> bytes:
         """The body with the fields' values masked, its length unchanged; JSON, or events with JSON as their data."""
-        if self._any.search(body):
+        if self._has_any(body):
             body = b"".join(self._masked_document(part) for part in _documents(body))
         return _masked_patterns(body)
 
     def _masked_document(self, text: bytes) -> bytes:
         """One JSON document with the values of its sensitive fields masked; anything else as it is."""
-        parsed = _parsed(text) if self._any.search(text) else None
+        parsed = _parsed(text) if self._has_any(text) else None
         if parsed is None:
             return text
         found = [(_plain(name), json.dumps(value, sort_keys=True)) for name, value in self._sensitive(parsed, ())]
@@ -187,20 +196,23 @@ class Redactor:
         """`text` with the values of the fields that are meant masked, whatever their kind."""
         done: list[bytes] = []
         at = 0
-        while (found := self._any.search(text, at)) is not None:
-            rest = text[found.end() :].decode()
-            value, end = _DECODER.raw_decode(rest)
-            size = len(rest[:end].encode())
-            meant = is_meant(_plain(found[1].decode()), value)
+        while (found := _FIELD.search(text, at)) is not None:
             done.append(text[at : found.end()])
             at = found.end()
-            if meant:
+            name = _plain(found[1].decode())
+            if name not in self._names:
+                continue
+            rest = text[at:].decode()
+            value, end = _DECODER.raw_decode(rest)
+            if is_meant(name, value):
+                size = len(rest[:end].encode())
                 done.append(_mask(size, keep=value is None))
                 at += size
         return b"".join((*done, text[at:]))
 
 
 def _plain(name: str) -> str:
+    """Names that differ in case, or in `-` and `_`, are one."""
     return name.lower().replace("-", "_")
 
 
@@ -233,7 +245,9 @@ def _masked_patterns(text: bytes) -> bytes:
     """User and password in addresses, and ids, masked at their length."""
     if b"://" in text:
         text = _USERINFO.sub(_stars, text)
-    return _IDS.sub(_stars, text)
+    if b"org-" in text or b"proj_" in text:
+        text = _IDS.sub(_stars, text)
+    return text
 
 
 def _stars(found: re.Match[bytes]) -> bytes:

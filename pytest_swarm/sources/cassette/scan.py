@@ -7,7 +7,6 @@ headers, whatever their shape. Both are looked for in plain text, in base64 and 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import zlib
@@ -47,8 +46,28 @@ KEYS: Final = re.compile(
 )
 """Keys by the prefixes of their vendors, tokens, private keys. Narrow: a name such as ``sk-learn-tree-2`` is none."""
 
-_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
-_WRAPPED: Final = re.compile(r"(?<=[A-Za-z0-9+/]{60})\r?\n(?=[A-Za-z0-9+/=])")
+_HINTS: Final = tuple(
+    hint.encode()
+    for hint in (
+        *("sk-", "pk-", "rk-", "xai-", "pplx-", "nvapi-", "glpat-", "xox", "sk_", "pk_", "rk_", "hf_", "r8_", "fw_"),
+        *("ghp_", "gho_", "ghs_", "_pat_", "AIza", "AKIA", "ASIA", "ya29.", "eyJ"),
+    )
+)
+_PHRASES: Final = (b"earer ", b"asic ", b"PRIVATE KEY")
+"""Without a hint or a phrase, `KEYS` need not be tried: looking for them is much faster."""
+
+_ESCAPES: Final = (b"\\u00", b"\\/")
+"""How JSON may write a character of a key in other words."""
+
+_WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-.="
+_OTHERS: Final = bytes(byte if byte in _WORD else 32 for byte in range(256))
+_GROWING: Final = frozenset(
+    (b"content", b"reasoning_content", b"reasoning", b"text", b"delta", b"arguments", b"partial_json", b"thinking")
+)
+"""Fields by which the events of a stream add to a text."""
+_RUN: Final = re.compile(rb"[A-Za-z0-9+/_-]{24,}")
+_READABLE: Final = re.compile(rb"[ -~]{12,}")
+_WRAPPED: Final = re.compile(rb"(?<=[A-Za-z0-9+/]{60})\r?\n(?=[A-Za-z0-9+/=])")
 _UNPACKED_BYTES: Final = 2**24
 _DEPTH: Final = 4
 """How many wrappings are undone, one in the other."""
@@ -84,10 +103,11 @@ class Scanner:
     """Looks for key shapes and for `secrets`, values with where each comes from."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        self._needles = [
-            (needle, whose) for value, whose in secrets.items() for needle in (value, *_in_base64(value.encode()))
-        ]
-        self._pattern = re.compile("|".join(re.escape(needle) for needle, _ in self._needles) or r"(?!)")
+        self._needles: dict[bytes, str] = {}
+        for value, whose in secrets.items():
+            written = (value.encode(), json.dumps(value)[1:-1].encode(), *_in_base64(value.encode()))
+            self._needles |= dict.fromkeys(written, whose)
+        self._odd_needles = [needle for needle in self._needles if needle.translate(_OTHERS) != needle]
 
     def scan(self, it: Interaction) -> Finding | None:
         """The first secret in an interaction; None where it is clean."""
@@ -98,67 +118,95 @@ class Scanner:
             ("error text", it.error),
         ]
         for place, text in texts:
-            kind = self.kind_in(text)
+            kind = self.kind_in(text.encode("utf-8", "replace"))
             if kind is not None:
                 return Finding(place, kind)
         return self._in_body("request body", it.request.body) or self._in_body("response body", it.body)
 
-    def kind_in(self, text: str, depth: int = _DEPTH) -> str | None:
-        """What kind of secret is in a text, itself or in what it encodes."""
-        found = self._pattern.search(text)
-        if found is not None:
-            return next(whose for needle, whose in self._needles if needle == found[0])
-        if KEYS.search(text):
+    def kind_in(self, data: bytes, depth: int = _DEPTH) -> str | None:
+        """What kind of secret is in a text, itself or in what it encodes or packs."""
+        unpacked = _unpacked(data) if depth else None
+        if unpacked is not None:
+            return self.kind_in(unpacked, depth - 1)
+        for needle, whose in self._needles.items():
+            if needle in data:
+                return whose
+        if any(hint in data for hint in _HINTS) and KEYS.search(data.decode("utf-8", "replace")):
             return "what looks like a key"
         if depth == 0:
             return None
-        return next((kind for inner in _unwrapped(text) if (kind := self._kind_in_bytes(inner, depth - 1))), None)
-
-    def _kind_in_bytes(self, data: bytes, depth: int) -> str | None:
-        unpacked = _unpacked(data) if depth else None
-        if unpacked is not None:
-            return self._kind_in_bytes(unpacked, depth - 1)
-        return self.kind_in(data.decode("utf-8", "replace"), depth)
+        inner = (self.kind_in(hidden, depth - 1) for hidden in _unwrapped(data))
+        return next((kind for kind in inner if kind is not None), None)
 
     def _in_body(self, place: str, body: bytes) -> Finding | None:
         """Raw, and as its JSON means it: escapes undone, and the pieces of a stream put together."""
-        kind = self._kind_in_bytes(body, _DEPTH)
-        for path, text in _strings(body):
-            inner = self.kind_in(text)
-            if inner is not None:
-                return Finding(f"{place}, {path}" if path else place, inner)
+        if not self._is_suspect(body):
+            return None
+        for path, text in _strings(body).items():
+            kind = self.kind_in(text.encode("utf-8", "replace"))
+            if kind is not None:
+                return Finding(f"{place}, {path}" if path else place, kind)
+        kind = self.kind_in(body)
         return None if kind is None else Finding(place, kind)
 
+    def _is_suspect(self, body: bytes) -> bool:
+        """Whether a thorough look, which takes far longer, could find anything: this one is made while tasks wait."""
+        grown = _grown(body)
+        if any(mark in body or mark in grown for mark in (*self._odd_needles, *_PHRASES, *_ESCAPES)):
+            return True
+        words = b" ".join(_long_words(body) | _long_words(grown))
+        if any(mark in words for mark in (*self._needles, *_HINTS)):
+            return True
+        return _is_packed(body) or next(_unwrapped(words), None) is not None
 
-def _in_base64(value: bytes) -> Iterator[str]:
+
+def _long_words(text: bytes) -> set[bytes]:
+    """What is long enough for a secret, without all else: a stream says most words of its frame again and again."""
+    return {word for word in set(text.translate(_OTHERS).split()) if len(word) >= SHORTEST}
+
+
+def _grown(body: bytes) -> bytes:
+    """What the events of a stream add to texts, put together, without parsing."""
+    parts = body.split(b'"')
+    return b"".join(
+        parts[at + 2]
+        for at, part in enumerate(parts)
+        if part in _GROWING and at + 2 < len(parts) and parts[at + 1].strip() == b":"
+    )
+
+
+def _in_base64(value: bytes) -> Iterator[bytes]:
     """How a value looks inside base64, at each of the three places where it can begin, in both alphabets."""
     for before in range(3):
-        encoded = base64.b64encode(b"\0" * before + value + b"\0" * (-(before + len(value)) % 3)).decode()
+        encoded = base64.b64encode(b"\0" * before + value + b"\0" * (-(before + len(value)) % 3))
         # Characters in which bits of the neighbours are mixed are left out.
         first = (0, 2, 3)[before]
         last = (before + len(value)) * 8 // 6
         core = encoded[first:last]
         yield core
-        yield core.replace("+", "-").replace("/", "_")
+        yield core.replace(b"+", b"-").replace(b"/", b"_")
 
 
-def _unwrapped(text: str) -> Iterator[bytes]:
-    """What base64 in a text stands for."""
-    for run in _RUN.findall(_WRAPPED.sub("", text)):
-        plain = run.rstrip("=").replace("-", "+").replace("_", "/")
+def _unwrapped(text: bytes) -> Iterator[bytes]:
+    """What base64 in a text stands for, if that is packed or can be read."""
+    for run in set(_RUN.findall(_WRAPPED.sub(b"", text) if b"\n" in text else text)):
+        plain = run.replace(b"-", b"+").replace(b"_", b"/")
         # A letter may stand before it by chance; then it begins later.
         for start in range(4):
-            piece = plain[start:]
-            piece = piece[: len(piece) - (len(piece) % 4 == 1)]
-            try:
-                yield base64.b64decode(piece + "=" * (-len(piece) % 4), validate=True)
-            except binascii.Error:
-                continue
+            rest = len(plain) - start
+            end = b"" if rest % 4 < 2 else plain[-(rest % 4) :] + b"=" * (4 - rest % 4)
+            hidden = base64.b64decode(plain[start : start + rest - rest % 4] + end)
+            if _is_packed(hidden) or _READABLE.search(hidden):
+                yield hidden
+
+
+def _is_packed(data: bytes) -> bool:
+    return data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and data[1:2] in (b"\x01", b"\x5e", b"\x9c", b"\xda"))
 
 
 def _unpacked(data: bytes) -> bytes | None:
     """What gzip or zlib packed, as far as it can be read; None for anything else."""
-    if data[:2] != b"\x1f\x8b" and not (data[:1] == b"\x78" and data[1:2] in (b"\x01", b"\x5e", b"\x9c", b"\xda")):
+    if not _is_packed(data):
         return None
     try:
         return zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(data, _UNPACKED_BYTES) or None
@@ -166,8 +214,8 @@ def _unpacked(data: bytes) -> bytes | None:
         return None
 
 
-def _strings(body: bytes) -> Iterator[tuple[str, str]]:
-    """All texts in the JSON of a body with their paths; of a stream, all that its events bring at one path together."""
+def _strings(body: bytes) -> dict[str, str]:
+    """All texts in the JSON of a body by their paths; of a stream, all that its events bring at one path together."""
     if body.lstrip()[:1] in (b"{", b"["):
         documents = [body]
     else:
@@ -178,7 +226,7 @@ def _strings(body: bytes) -> Iterator[tuple[str, str]]:
             _collect(json.loads(document), "", found)
         except (ValueError, RecursionError):
             continue
-    return ((path, "".join(texts)) for path, texts in found.items())
+    return {path: "".join(texts) for path, texts in found.items()}
 
 
 def _collect(value: Any, path: str, found: dict[str, list[str]]) -> None:
@@ -189,5 +237,4 @@ def _collect(value: Any, path: str, found: dict[str, list[str]]) -> None:
             _collect(inner, f"{path}[{number}]", found)
     elif isinstance(value, dict):
         for name, inner in value.items():
-            found.setdefault("", []).append(f"{name}\n")
             _collect(inner, f"{path}.{name}" if path else name, found)
