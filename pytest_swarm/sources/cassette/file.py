@@ -129,9 +129,9 @@ def _yaml(text: str) -> Any:
 
 
 def _json_lines(text: str) -> list[Any]:
-    """The items of a part: one a line, each ended by a comma."""
-    lines = text.split("\n")[1:-1]
-    return [json.loads(line.removesuffix(",")) for line in lines]
+    """The items of a part: one a line, all but the first behind a comma. What has no end of line was torn."""
+    lines = (line.lstrip(",") for line in text.split("\n")[1:-1])
+    return [json.loads(line) for line in lines if line.startswith('{"request"')]
 
 
 def _without_torn(text: str) -> str:

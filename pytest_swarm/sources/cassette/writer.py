@@ -1,0 +1,144 @@
+"""Writing a cassette so that no crash loses more than the interaction that was being written.
+
+Interactions are appended to a part file beside the cassette's own place, each in one piece. Only when the recording is
+over does the part take that place, in one step: until then an older cassette stays what it was. Bytes that the
+operating system was handed survive the process that handed them over; `fsync` before the step makes them survive the
+machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from pytest_swarm.sources.cassette.file import PART, form_of, read_cassette
+from pytest_swarm.sources.cassette.interaction import Interaction, to_vcr
+from pytest_swarm.sources.cassette.text import json_item, yaml_item
+
+__all__ = ["CassetteWriter"]
+
+_HEADS: Final = {"yaml": "version: 1\n{session}interactions:\n", "json": '{{"version": 1, {session}"interactions": [\n'}
+
+
+class CassetteWriter:
+    """Appends interactions to the part of the cassette at `path`, from any thread.
+
+    Nothing is on disk before the first of them. `worker` tells parts of several processes apart; `session` is a name
+    that all processes of one session share: what another of them has completed at the same place is merged, not lost.
+    """
+
+    def __init__(self, path: Path, *, worker: str = "", session: str = "") -> None:
+        self.path = path
+        self.part = path.with_name(f"{path.name}{f'~{worker}' if worker else ''}{PART}")
+        self._session = session
+        self._form = form_of(path)
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        self._written: set[tuple[int, bool, int | None, int]] = set()
+
+    def append(self, interaction: Interaction) -> None:
+        """Write one interaction. Raises `OSError` when that is not possible."""
+        with self._lock:
+            self._append(interaction)
+
+    def _append(self, interaction: Interaction) -> None:
+        item = to_vcr(interaction)
+        file = self._opened()
+        if self._form == "yaml":
+            text = yaml_item(item)
+        else:
+            text = f"{',' if self.count else ''}{json_item(item)}\n"
+        _write_all(file, text.encode())
+        self._written.add(interaction.identity)
+
+    @property
+    def count(self) -> int:
+        """Interactions that were written."""
+        return len(self._written)
+
+    def complete(self) -> None:
+        """The recording is over: the part takes the cassette's place. Raises `OSError` when that is not possible."""
+        with self._lock:
+            file = self._opened()
+            with _locked(self.path.parent) as folder:
+                for interaction in self._of_other_processes():
+                    self._append(interaction)
+                tail = "]}\n" if self._form == "json" else "" if self.count else "  []\n"
+                _write_all(file, tail.encode())
+                os.fsync(file)
+                self._close()
+                self.part.replace(self.path)
+                os.fsync(folder)
+
+    def _of_other_processes(self) -> list[Interaction]:
+        """What another process of this session has completed at the same place, and this one has not seen."""
+        if not self._session or _session_of(self.path) != self._session:
+            return []
+        return [one for one in read_cassette(self.path).interactions if one.identity not in self._written]
+
+    def leave(self) -> None:
+        """The recording was stopped: what there is stays in the part, and the cassette as it was."""
+        with self._lock:
+            self._close()
+
+    def discard(self) -> None:
+        """Nothing of this recording may stay."""
+        with self._lock:
+            self._close()
+            self.part.unlink(missing_ok=True)
+
+    def _opened(self) -> int:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            _write_all(self._file, self._head().encode())
+        return self._file
+
+    def _head(self) -> str:
+        session = json.dumps({"session": self._session})
+        line = {"yaml": f"swarm: {session}\n", "json": f'"swarm": {session}, '}[self._form] if self._session else ""
+        return _HEADS[self._form].format(session=line)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _session_of(path: Path) -> str | None:
+    """The session that completed a cassette, where several processes did; None for any other file, or none."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(400).decode("utf-8", "replace")
+    except OSError:
+        return None
+    start = head.find('{"session": ')
+    if start < 0 or start > len(_HEADS["json"]):
+        return None
+    try:
+        found = json.JSONDecoder().raw_decode(head, start)[0]["session"]
+    except ValueError:
+        return None
+    return found if isinstance(found, str) else None
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """No other process completes a cassette in a folder meanwhile. Yields the folder's descriptor."""
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+    finally:
+        os.close(file)
