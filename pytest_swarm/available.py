@@ -12,6 +12,8 @@ OPTIONS: Final = frozenset(
     {
         "api-key-env",
         "base-url",
+        "cassette-dir",
+        "cassette-format",
         "clock",
         "concurrency",
         "header",
@@ -22,6 +24,9 @@ OPTIONS: Final = frozenset(
         "no-progress",
         "prices-date",
         "project",
+        "record",
+        "record-mode",
+        "redact-fields",
         "repeat",
         "seed",
         "sla",
@@ -44,6 +49,8 @@ def require(name: str, value: object, available: frozenset[str], what: str) -> N
         NotAvailable: neither the setting nor, for a setting that is partly there, the value can be used yet.
     """
     if name == "concurrency" and isinstance(value, tuple):
+        raise NotAvailable(f"{what}: {_written(value)} is not available yet in this version")
+    if name == "record-mode" and value == "check":
         raise NotAvailable(f"{what}: {_written(value)} is not available yet in this version")
     if name not in available:
         raise NotAvailable(f"{what} is not available yet in this version")

@@ -16,6 +16,7 @@ __all__ = [
     "Secret",
     "find_key",
     "parse_base_url",
+    "parse_field",
     "parse_header",
     "parse_host",
     "parse_key_variable",
@@ -130,6 +131,18 @@ def parse_header(value: object, what: str) -> tuple[str, Secret]:
             f"allowed are printable ASCII characters"
         )
     return name, Secret(content)
+
+
+def parse_field(value: object, what: str) -> str:
+    """The name of a JSON field, without the path to it: it is meant wherever it stands."""
+    text = value.strip() if isinstance(value, str) else ""
+    if not text or re.search(r"""[\s"'\\$.\[\]]""", text):
+        last = re.split(r"""[\s"'\\$.\[\]]+""", text.rstrip("]\"'.["))[-1]
+        hint = f"; did you mean {last!r}?" if last else ""
+        raise SettingError(
+            f"{what}: {shown(value)} is no name of a JSON field; write the name alone, such as 'customer_id'{hint}"
+        )
+    return text
 
 
 def parse_key_variable(value: object, what: str) -> str:

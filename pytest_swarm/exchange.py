@@ -105,6 +105,8 @@ class Exchange:
     on_finish: Callable[[Exchange], None] | None = None
     on_data: Callable[[bytes], None] | None = None
     """Given every piece of the body as it arrives."""
+    kept: list[tuple[float, bytes]] | None = None
+    """Every piece with its offset, while somebody records; None otherwise."""
     _queue: list[tuple[float, bytes]] = field(default_factory=list)
     _queued: int = 0
     _reader: Reader | None = None
@@ -128,6 +130,8 @@ class Exchange:
         offset = self.offset(now)
         self.last_feed = offset
         self._queue.append((offset, data))
+        if self.kept is not None:
+            self.kept.append((offset, data))
         self._queued += len(data)
         if self.on_data is not None:
             self.on_data(data)

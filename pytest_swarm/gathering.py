@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,14 +32,28 @@ def put_on_report(item: pytest.Item, records: list[dict[str, Any]], report: pyte
 
 
 def describe_session(session: SwarmSession, swarms: int) -> list[str]:
-    """Lines under the collection: what the swarms will talk to."""
-    settings = session.settings
+    """Lines under the collection: what the swarms will talk to, and what is kept of it."""
     tests = "1 swarm test" if swarms == 1 else f"{swarms} swarm tests"
+    lines = [f"swarm: {tests}, {_source(session)}"]
+    if session.recordings is not None:
+        what = "every swarm anew" if session.recordings.mode == "all" else "swarms that have no cassette"
+        lines.append(f"swarm: recording {what} to {_shown(session.cassette_dir)}")
+    return lines
+
+
+def _shown(path: Path) -> str:
+    """As seen from where pytest was called, if it is below."""
+    here = Path.cwd()
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path}/"
+
+
+def _source(session: SwarmSession) -> str:
+    settings = session.settings
     if settings.base_url is None:
         systems = ", ".join(session.systems)
-        return [f"swarm: {tests}, SIMULATED gateway ({systems}): no model is called; --swarm-base-url names a real one"]
+        return f"SIMULATED gateway ({systems}): no model is called; --swarm-base-url names a real one"
     key = f", key from {settings.api_key_variable}" if settings.api_key_variable else ""
-    return [f"swarm: {tests}, live gateway {settings.base_url}{key}"]
+    return f"live gateway {settings.base_url}{key}"
 
 
 class Gathering:

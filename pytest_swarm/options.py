@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pytest_swarm import available
-from pytest_swarm.credentials import parse_base_url, parse_header, parse_host, parse_key_variable
+from pytest_swarm.credentials import parse_base_url, parse_field, parse_header, parse_host, parse_key_variable
 from pytest_swarm.values import (
     parse_choice,
     parse_concurrency,
@@ -26,10 +26,11 @@ from pytest_swarm.values import (
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["CLOCKS", "OPTIONS", "RECORD_MODES", "Kind", "Option", "register"]
+__all__ = ["CASSETTE_FORMS", "CLOCKS", "OPTIONS", "RECORD_MODES", "Kind", "Option", "register"]
 
 CLOCKS: Final = ("auto", "real", "virtual")
 RECORD_MODES: Final = ("missing", "all", "check")
+CASSETTE_FORMS: Final = ("yaml", "json")
 
 Kind = Literal["value", "list", "flag", "input", "output", "folder"]
 """How often a value is given, and whether it is a path: an `input` must exist, an `output` will be written."""
@@ -112,6 +113,23 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "JSON paths that do not count when a replay is matched",
         kind="list",
         default=(),
+        ini_only=True,
+    ),
+    Option(
+        "redact-fields",
+        None,
+        "JSON fields whose values are in no cassette, by name",
+        parse_field,
+        "list",
+        (),
+        ini_only=True,
+    ),
+    Option(
+        "cassette-format",
+        None,
+        "form of the cassettes that are recorded: yaml or json",
+        partial(parse_choice, allowed=CASSETTE_FORMS),
+        default="yaml",
         ini_only=True,
     ),
     Option("prices-date", None, "day of the prices of public models; else today", parse_day, ini_only=True),

@@ -23,8 +23,11 @@ from pytest_swarm.tap.routing import outside
 from pytest_swarm.verdicts import conclude
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_swarm.reports.progress import ProgressLine
     from pytest_swarm.settings import Settings
+    from pytest_swarm.sources.cassette.recordings import Recordings
     from pytest_swarm.sources.simulated.systems import System
     from pytest_swarm.trial import Demands, Surroundings, Trial
 
@@ -58,6 +61,34 @@ class SwarmSession:
         public = GenaiRates(day, settings.base_url)
         prices = PriceTable(settings.prices, public)
         return Surroundings(settings, prices, self.systems, outcomes, public, self.ceiling.budget)
+
+    @functools.cached_property
+    def cassette_dir(self) -> Path:
+        """Where cassettes are."""
+        return self.settings.cassette_dir or self.config.rootpath / "cassettes"
+
+    @functools.cached_property
+    def recordings(self) -> Recordings | None:
+        """What is recorded; None where nothing is."""
+        from pytest_swarm.sources.cassette.recordings import Recordings
+        from pytest_swarm.sources.cassette.scan import live_secrets
+
+        settings = self.settings
+        if not settings.record:
+            return None
+        given = [(f"--swarm-header {name}", value.reveal()) for name, value in settings.headers]
+        if settings.api_key is not None:
+            given.append((f"the key from {settings.api_key_variable}", settings.api_key.reveal()))
+        worker: dict[str, str] = getattr(self.config, "workerinput", {})
+        return Recordings(
+            self.cassette_dir,
+            settings.record_mode,
+            settings.cassette_format,
+            settings.redact_fields,
+            live_secrets(os.environ, given),
+            worker.get("workerid", ""),
+            worker.get("testrunuid", ""),
+        )
 
     @functools.cached_property
     def systems(self) -> Mapping[str, System]:
@@ -110,6 +141,7 @@ class SwarmSession:
         httpx.install()
         self._tapped = True
         watcher = None if self.progress is None else ProgressWatch(self.progress, item.name)
+        recorded = self.recordings is not None and self.recordings.wants(item.nodeid, number)
         return Trial(
             item.nodeid,
             demands,
@@ -119,6 +151,7 @@ class SwarmSession:
             is_async=number > 0 or inspect.iscoroutinefunction(item.obj),
             number=number,
             watcher=watcher,
+            recorder=self.recordings.open(item.nodeid, number) if self.recordings is not None and recorded else None,
         )
 
     def records_of(self, item: pytest.Item) -> list[dict[str, Any]]:
@@ -176,11 +209,18 @@ class SwarmSession:
     def close_trials(self, item: pytest.Item) -> None:
         """A test is over, whatever came of it."""
         trials = [trial for trial in (item.stash.get(TRIAL, None), *item.stash.get(INLINE, [])) if trial is not None]
+        problems = []
         for trial in trials:
+            known = trial.recorder is None or trial.recorder.problem is not None
+            trial.finish_recording()
+            if trial.recorder is not None and trial.recorder.problem is not None and not known:
+                problems.append(trial.recorder.problem)
             trial.rows.close()
             if trial.outside in outside:
                 outside.remove(trial.outside)
         self._live = {name: trial for name, trial in self._live.items() if trial not in trials}
+        if problems:
+            pytest.fail(f"swarm: {'; '.join(problems)}", pytrace=False)
 
     def unfinished(self) -> list[Trial]:
         """The trials that were going on when the session was stopped."""

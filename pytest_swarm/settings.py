@@ -84,6 +84,9 @@ class Settings:
     ray_address: str | None = None
     hosts: tuple[str, ...] = ()
     match_ignore: tuple[str, ...] = ()
+    redact_fields: tuple[str, ...] = ()
+    """Names of JSON fields whose values are in no cassette."""
+    cassette_format: str = "yaml"
     cassette_max_age: float | None = None
     prices_date: date | None = None
     """The day whose prices of public models count; None: that of the run."""
@@ -151,6 +154,11 @@ def _without_other_mode(command_line: Mapping[str, Any], ini: Mapping[str, Any])
     """The ini file's values; recording or replaying on the command line turns off both of them there."""
     if command_line.get("record") and command_line.get("replay"):
         raise SettingError("--swarm-record and --swarm-replay exclude each other; drop one")
+    mode = command_line.get("record-mode", "missing")
+    if mode != "missing" and not command_line.get("record") and not ini.get("record"):
+        raise SettingError(
+            f"--swarm-record-mode {mode} says how to record, and nothing is recorded; add --swarm-record"
+        )
     if command_line.get("record") or command_line.get("replay"):
         return {name: value for name, value in ini.items() if name not in {"record", "replay"}}
     if ini.get("record") and ini.get("replay"):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pytest_swarm.records import Reading
     from pytest_swarm.rowfile import RowFile
     from pytest_swarm.settings import Settings
+    from pytest_swarm.sources.cassette.recorder import Recorder
     from pytest_swarm.sources.simulated.systems import System
     from pytest_swarm.swarm.plan import Plan
     from pytest_swarm.tap.routing import Agent, TaskContext
@@ -95,6 +96,7 @@ class Trial:
         is_async: bool = True,
         number: int = 0,
         watcher: ProgressWatch | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         """`number` tells the swarms of one test apart. Raises `SettingError` when the settings do not go together."""
         self.nodeid = nodeid
@@ -103,6 +105,8 @@ class Trial:
         self.judgement: Judgement | None = None
         self.record: dict[str, Any] | None = None
         self._around = around
+        self.recorder = recorder
+        self._ran = False
         plan = demands.plan
         self._seed = f"{plan.seed}:{nodeid}:{number}" if number else f"{plan.seed}:{nodeid}"
         settings = around.settings
@@ -129,6 +133,7 @@ class Trial:
             json_check=None if demands.json_rule is None else demands.json_rule.check,
             ceilings=self._ceilings,
             watcher=watcher,
+            recorder=recorder,
             confined=None if self._live else frozenset(settings.hosts),
             counted=frozenset({*settings.hosts, urlsplit(settings.base_url or SIMULATED_URL).hostname or ""}),
             played=None if self._live else urlsplit(SIMULATED_URL).hostname,
@@ -151,6 +156,7 @@ class Trial:
             await self._preflight()
         try:
             await self.conductor.run(body)
+            self._ran = True
         finally:
             await self.gateway.clients.close()
 
@@ -165,6 +171,7 @@ class Trial:
 
             try:
                 self.conductor.run_in_threads(lambda agent: body(agent, blocking), portal.enter)
+                self._ran = True
             finally:
                 self.gateway.clients.close_blocking()
 
@@ -185,6 +192,8 @@ class Trial:
         self.rows.flush()
         result = self.conductor.result
         result.notes.extend(notes_on_requests(result, self.terms.base_url))
+        if self.recorder is not None and self.recorder.note not in result.notes:
+            result.notes.append(self.recorder.note)
         if any(self._around.public.name in cost_sources(run) for run in result.runs):
             result.notes.append(self._around.public.note)
         said = next((run.simulated for run in result.runs if run.simulated is not None), None)
@@ -202,6 +211,12 @@ class Trial:
             workloads=[fit_of(workload, judgement.metrics) for workload in self._around.settings.workloads],
         )
         return judgement
+
+    def finish_recording(self) -> None:
+        """Nothing more of the test comes: its cassette is complete, unless a run was stopped before its end."""
+        if self.recorder is not None:
+            stopped = any(run.interrupted is not None for run in self.conductor.result.runs)
+            self.recorder.finish(complete=self._ran and not stopped)
 
     def outside(self) -> TaskContext:
         """Who answers for calls that no task makes."""

@@ -36,6 +36,8 @@ def conclude(item: pytest.Function, trial: Trial) -> None:
     errors = trial.conductor.errors
     if judgement.verdict == "skipped":
         raise errors["skipped"]
+    if trial.recorder is not None and trial.recorder.problem is not None:
+        raise SwarmFailed(f"swarm: {trial.recorder.problem}", pytrace=False)
     if judgement.verdict == "pass":
         return
     error = next(

@@ -11,6 +11,7 @@ from pytest_swarm.clock import Now, VirtualClock, real_now, virtual_time
 from pytest_swarm.columns import RunResult, SwarmResult
 from pytest_swarm.exchange import Source
 from pytest_swarm.records import Call, Task
+from pytest_swarm.sources.cassette.recorder import Recorder
 from pytest_swarm.swarm.outcomes import TestOutcomes, describe
 from pytest_swarm.swarm.plan import Plan
 from pytest_swarm.swarm.runner import AsyncBody, AsyncRunner, Course, few_collections
@@ -54,6 +55,7 @@ class Conductor:
         json_check: JsonCheck | None = None,
         ceilings: Ceilings | None = None,
         watcher: Watcher | None = None,
+        recorder: Recorder | None = None,
         confined: frozenset[str] | None = None,
         counted: frozenset[str] | None = None,
         played: str | None = None,
@@ -70,6 +72,7 @@ class Conductor:
         self._ceilings = ceilings
         self._outcomes = outcomes
         self._watcher = watcher
+        self._recorder = recorder
         self._confined, self._counted, self._played = confined, counted, played
         self._outside: TaskContext | None = None
         self._refusals = 0
@@ -154,6 +157,7 @@ class Conductor:
             self._json_check,
             self._ceilings,
             self.result.gateway_kind,
+            recorder=self._recorder,
             on_call=self._on_call,
             on_task=self._on_task,
         )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_swarm.clock import Now
     from pytest_swarm.judging.prices import Cost
     from pytest_swarm.reading.json_output import JSONResult
+    from pytest_swarm.sources.cassette.recorder import Recorder
     from pytest_swarm.tap.routing import TaskContext
     from pytest_swarm.traffic.ceilings import Ceilings
 
@@ -67,6 +68,8 @@ class Ledger:
     """What the calls may cost; None where nothing bounds it."""
     gateway_kind: str = "live"
     """What calls are meant for, `live` or `simulated`: where one was never sent, nothing else tells."""
+    recorder: Recorder | None = None
+    """Writes every exchange of these calls to a cassette."""
     on_call: Callable[[Call], None] | None = None
     on_task: Callable[[Task], None] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)

@@ -12,6 +12,7 @@ from pytest_swarm.records import TIMED_OUTCOMES, Attempt, Call, Reading
 
 if TYPE_CHECKING:
     from pytest_swarm.reading.json_output import JSONResult
+    from pytest_swarm.sources.cassette.recorder import Place
     from pytest_swarm.tap.ledger import Price
     from pytest_swarm.tap.routing import TaskContext
     from pytest_swarm.traffic.worst_case import WorstCase
@@ -50,24 +51,32 @@ class OpenCall:
     """What the reply is as JSON, once that is known and where it was asked for."""
     _reserved: WorstCase | None = None
     """What the attempt on the wire may cost, where a ceiling stands over it."""
+    _place: Place | None = None
+    """Where the attempt on the wire stands in the recording, where there is one."""
 
     def attempt(self, exchange: Exchange) -> None:
         """An attempt goes out; or it has finished as `budget` when this returns, and must not be sent."""
         self.exchange = exchange
         ceilings = self.context.ledger.ceilings
-        if ceilings is None:
-            return
-        try:
-            self._reserved = ceilings.reserve(self.model, exchange.request.body)
-        except BudgetExceeded as refused:
-            exchange.finish(exchange.clock(), Ending.BUDGET, str(refused))
-        else:
-            exchange.notes.extend(f"the cost ceiling was held by a guess: {guess}" for guess in self._reserved.guesses)
+        if ceilings is not None:
+            try:
+                self._reserved = ceilings.reserve(self.model, exchange.request.body)
+            except BudgetExceeded as refused:
+                exchange.finish(exchange.clock(), Ending.BUDGET, str(refused))
+                return
+            guesses = self._reserved.guesses
+            exchange.notes.extend(f"the cost ceiling was held by a guess: {guess}" for guess in guesses)
+        recorder = self.context.ledger.recorder
+        if recorder is not None:
+            self._place = recorder.begin(exchange, self.context.run, self.context.warmup, self.context.index)
 
     def attempt_ended(self, reading: Reading, wait: float = 0.0) -> None:
         """The attempt on the wire has finished and was read; `wait` is the pause that preceded it."""
         assert self.exchange is not None
         self._settle(self.exchange, reading)
+        recorder, place, self._place = self.context.ledger.recorder, self._place, None
+        if recorder is not None and place is not None and not self.context.gone:
+            recorder.end(self.exchange, place, self.context.ledger.gateway_kind)
         self.sent.append(_Sent(self.exchange, reading, wait))
         self.exchange = None
 

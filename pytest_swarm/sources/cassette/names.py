@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FORMATS", "cassette_path"]
+__all__ = ["FORMS", "cassette_path", "find_cassette"]
 
-FORMATS: Final = ("yaml", "json")
+FORMS: Final = ("yaml", "json")
 LONGEST: Final = 80
 """Characters of one part of a name; file systems allow 255 bytes, and some tools less for whole paths."""
 _DIGEST: Final = 10
@@ -35,6 +35,12 @@ def cassette_path(directory: Path, nodeid: str, *, number: int = 0, form: str = 
     if number:
         name += f".swarm-{number}"
     return directory.joinpath(*folders, f"{name}.{form}")
+
+
+def find_cassette(directory: Path, nodeid: str, *, number: int = 0) -> Path | None:
+    """The complete cassette of a test, in whichever form there is one; None where there is none."""
+    paths = (cassette_path(directory, nodeid, number=number, form=form) for form in FORMS)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _safe(text: str, room: int = LONGEST) -> str:

@@ -82,11 +82,9 @@ def _scalar(value: str | bytes, indent: int) -> str:
     if not value.strip("\n ") or value[0] in "\n ":
         return f"{_quoted(value)}\n"
     pad = " " * indent
-    if value.endswith("\n"):
-        inner = value[:-1].replace("\n", f"\n{pad}")
-        return f"|2+\n{pad}{inner}\n"
-    inner = value.replace("\n", f"\n{pad}")
-    return f"|2-\n{pad}{inner}\n"
+    # No blanks at the ends of empty lines: tools that tidy files would take them away.
+    block = f"\n{value}".replace("\n", f"\n{pad}").replace(f"\n{pad}\n", "\n\n").removesuffix(pad)
+    return f"|2+{block}" if value.endswith("\n") else f"|2-{block}\n"
 
 
 def _quoted(text: str) -> str:

@@ -1,9 +1,9 @@
 """Writing a cassette so that no crash loses more than the interaction that was being written.
 
 Interactions are appended to a part file beside the cassette's own place, each in one piece. Only when the recording is
-over does the part take that place, in one step: until then an older cassette stays what it was. Bytes that the
-operating system was handed survive the process that handed them over; `fsync` before the step makes them survive the
-machine.
+over does the part take that place, in one step, and that of a cassette in the other form: until then an older cassette
+stays what it was. Bytes that the operating system was handed survive the process that handed them over; `fsync` before
+the step makes them survive the machine.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from typing import Final
 
 from pytest_swarm.sources.cassette.file import PART, form_of, read_cassette
 from pytest_swarm.sources.cassette.interaction import Interaction, to_vcr
+from pytest_swarm.sources.cassette.names import FORMS
 from pytest_swarm.sources.cassette.text import json_item, yaml_item
 
 __all__ = ["CassetteWriter"]
 
-_HEADS: Final = {"yaml": "version: 1\n{session}interactions:\n", "json": '{{"version": 1, {session}"interactions": [\n'}
+_HEADS: Final = {"yaml": "version: 1\n{origin}interactions:\n", "json": '{{"version": 1, {origin}"interactions": [\n'}
+_HEAD_BYTES: Final = 400
 
 
 class CassetteWriter:
@@ -36,7 +38,7 @@ class CassetteWriter:
     def __init__(self, path: Path, *, worker: str = "", session: str = "") -> None:
         self.path = path
         self.part = path.with_name(f"{path.name}{f'~{worker}' if worker else ''}{PART}")
-        self._session = session
+        self._origin = {"session": session, "worker": worker} if session else None
         self._form = form_of(path)
         self._lock = threading.Lock()
         self._file: int | None = None
@@ -50,10 +52,8 @@ class CassetteWriter:
     def _append(self, interaction: Interaction) -> None:
         item = to_vcr(interaction)
         file = self._opened()
-        if self._form == "yaml":
-            text = yaml_item(item)
-        else:
-            text = f"{',' if self.count else ''}{json_item(item)}\n"
+        comma = "," if self.count else ""
+        text = yaml_item(item) if self._form == "yaml" else f"{comma}{json_item(item)}\n"
         _write_all(file, text.encode())
         self._written.add(interaction.identity)
 
@@ -74,11 +74,15 @@ class CassetteWriter:
                 os.fsync(file)
                 self._close()
                 self.part.replace(self.path)
+                for form in FORMS:
+                    if form != self._form:
+                        self.path.with_suffix(f".{form}").unlink(missing_ok=True)
                 os.fsync(folder)
 
     def _of_other_processes(self) -> list[Interaction]:
         """What another process of this session has completed at the same place, and this one has not seen."""
-        if not self._session or _session_of(self.path) != self._session:
+        other = _origin_of(self.path)
+        if self._origin is None or other["session"] != self._origin["session"] or other == self._origin:
             return []
         return [one for one in read_cassette(self.path).interactions if one.identity not in self._written]
 
@@ -101,9 +105,9 @@ class CassetteWriter:
         return self._file
 
     def _head(self) -> str:
-        session = json.dumps({"session": self._session})
-        line = {"yaml": f"swarm: {session}\n", "json": f'"swarm": {session}, '}[self._form] if self._session else ""
-        return _HEADS[self._form].format(session=line)
+        origin = json.dumps(self._origin)
+        line = f"swarm: {origin}\n" if self._form == "yaml" else f'"swarm": {origin}, '
+        return _HEADS[self._form].format(origin="" if self._origin is None else line)
 
     def _close(self) -> None:
         if self._file is not None:
@@ -116,21 +120,16 @@ def _write_all(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
-def _session_of(path: Path) -> str | None:
-    """The session that completed a cassette, where several processes did; None for any other file, or none."""
+def _origin_of(path: Path) -> dict[str, str | None]:
+    """Which session and worker completed a cassette, where several processes record; unknown for any other file."""
+    unknown: dict[str, str | None] = {"session": None, "worker": None}
     try:
         with path.open("rb") as file:
-            head = file.read(400).decode("utf-8", "replace")
-    except OSError:
-        return None
-    start = head.find('{"session": ')
-    if start < 0 or start > len(_HEADS["json"]):
-        return None
-    try:
-        found = json.JSONDecoder().raw_decode(head, start)[0]["session"]
-    except ValueError:
-        return None
-    return found if isinstance(found, str) else None
+            head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
+        found = json.JSONDecoder().raw_decode(head, head.index('{"session": '))[0]
+    except (OSError, ValueError):
+        return unknown
+    return {name: found.get(name) for name in unknown}
 
 
 @contextlib.contextmanager
