@@ -16,7 +16,8 @@ OPTIONS = {
     "concurrency": (["--swarm-concurrency=0"], "--swarm-concurrency: '0' is not*"),
     "concurrency text": (["--swarm-concurrency=many"], "--swarm-concurrency: 'many' is not*"),
     "later option": (["--swarm-rate=40/s"], "--swarm-rate is not available yet in this version"),
-    "later flag": (["--swarm-record"], "--swarm-record is not available yet in this version"),
+    "later path": (["--swarm-html=out.html"], "--swarm-html is not available yet in this version"),
+    "record mode without recording": (["--swarm-record-mode=all"], "--swarm-record-mode all *add --swarm-record"),
     "record and replay": (
         ["--swarm-record", "--swarm-replay"],
         "--swarm-record and --swarm-replay exclude each other*",

@@ -229,6 +229,25 @@ def test_recording_and_replaying_exclude_each_other(read: Read) -> None:
         read(ini="swarm_record = true\nswarm_replay = true")
 
 
+def test_a_way_to_record_needs_a_recording(read: Read) -> None:
+    with pytest.raises(SettingError, match=r"^--swarm-record-mode all says how to record, .*; add --swarm-record$"):
+        read("--swarm-record-mode=all")
+    assert read("--swarm-record-mode=all", ini="swarm_record = true").record_mode == "all"
+    assert not read(ini="swarm_record_mode = all").record
+
+
+def test_fields_to_redact_are_named_without_a_path(read: Read) -> None:
+    assert read(ini="swarm_redact_fields =\n    ssn\n    customer_id").redact_fields == ("ssn", "customer_id")
+    with pytest.raises(SettingError, match=r"^ini option swarm_redact_fields: .* did you mean 'ssn'\?$"):
+        read(ini="swarm_redact_fields = $.user.ssn")
+
+
+def test_a_cassette_is_yaml_or_json(read: Read) -> None:
+    assert read(ini="swarm_cassette_format = json").cassette_format == "json"
+    with pytest.raises(SettingError, match=r"^ini option swarm_cassette_format: .*choose one of yaml, json"):
+        read(ini="swarm_cassette_format = toml")
+
+
 def test_either_on_the_command_line_turns_off_the_other_in_the_ini_file(read: Read, everything_available: None) -> None:
     settings = read("--swarm-replay", ini="swarm_record = true")
     assert (settings.record, settings.replay) == (False, True)
