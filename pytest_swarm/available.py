@@ -37,7 +37,19 @@ OPTIONS: Final = frozenset(
 """Names of options, without ``--swarm-``."""
 
 ARGUMENTS: Final = frozenset(
-    {"concurrency", "max_cost", "model", "repeat", "retries", "seed", "task_timeout", "tasks", "timeout", "warmup"}
+    {
+        "concurrency",
+        "limit",
+        "max_cost",
+        "model",
+        "repeat",
+        "retries",
+        "seed",
+        "task_timeout",
+        "tasks",
+        "timeout",
+        "warmup",
+    }
 )
 """Arguments of the `swarm` marker."""
 

@@ -15,6 +15,7 @@ from pytest_swarm.exchange import Ending, Request
 from pytest_swarm.gateway.reply import JsonRule, Reply
 from pytest_swarm.gateway.sdk import SharedClients, make_anthropic, make_openai
 from pytest_swarm.records import REPLY_OUTCOMES, Reading
+from pytest_swarm.tap.admission import admit
 from pytest_swarm.tap.follow import exchange_for
 from pytest_swarm.tap.routing import TaskContext, current
 from pytest_swarm.traffic.deadlines import Deadlines, Limits
@@ -184,7 +185,7 @@ class Gateway:
                         opened.notes.append(decision.reason)
                     return reading
                 wait = decision.wait
-                if total_at is not None and ledger.now() + wait > total_at:
+                if total_at is not None and ledger.now() + wait > total_at + opened.queued:
                     opened.notes.append(
                         f"not retried: a wait of {wait:.1f} s would pass the timeout of {limits.total:g} s"
                     )
@@ -203,10 +204,12 @@ class Gateway:
     ) -> Reading:
         context = opened.context
         exchange = exchange_for(context, request, "chat")
-        opened.attempt(exchange)
         try:
+            await admit(opened, exchange)
             if exchange.ending is None:
-                async with Deadlines(exchange, self._terms.limits, total_at):
+                # What limits held back is no slowness of the gateway: the total does not count it.
+                ends_at = None if total_at is None else total_at + opened.queued
+                async with Deadlines(exchange, self._terms.limits, ends_at):
                     async for _ in context.source.send(exchange):
                         grew()
             else:

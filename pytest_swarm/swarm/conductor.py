@@ -20,6 +20,7 @@ from pytest_swarm.tap.jsonwork import JsonCheck
 from pytest_swarm.tap.ledger import Ledger, Price, RowSink
 from pytest_swarm.tap.routing import TaskContext
 from pytest_swarm.traffic.ceilings import Ceilings
+from pytest_swarm.traffic.limits import Limiter
 
 __all__ = ["Conductor", "MakeSource", "Watcher"]
 
@@ -158,6 +159,7 @@ class Conductor:
             self._ceilings,
             self.result.gateway_kind,
             recorder=self._recorder,
+            limiter=Limiter(self.plan.limit, now) if self.plan.limit else None,
             on_call=self._on_call,
             on_task=self._on_task,
         )

@@ -95,7 +95,7 @@ def _measured_request(original: Any) -> Any:
         if found is None:
             pass_by(context, method, str(url))
             return await original(self, method, str_or_url, **kwargs)
-        exchange = follow(context, Request(method, str(url), lower_names(kwargs.get("headers")), found.content))
+        exchange = await follow(context, Request(method, str(url), lower_names(kwargs.get("headers")), found.content))
         if exchange is None:
             return await original(self, method, str_or_url, **kwargs)
         return await _follow_request(original, self, method, str_or_url, kwargs, exchange, found)

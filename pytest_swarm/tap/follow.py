@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 from pytest_swarm.errors import BudgetExceeded, SwarmError
 from pytest_swarm.exchange import Ending, Exchange, Request
 from pytest_swarm.reading import reader_factory, wire_of
+from pytest_swarm.tap.admission import admit, admit_blocking
 from pytest_swarm.tap.retried import call_for, may_be_repeated, pause_before
 
 if TYPE_CHECKING:
+    from pytest_swarm.tap.opencall import OpenCall
     from pytest_swarm.tap.routing import TaskContext
 
-__all__ = ["check_host", "exchange_for", "follow", "is_model_request", "model_of", "pass_by"]
+__all__ = ["check_host", "exchange_for", "follow", "follow_blocking", "is_model_request", "model_of", "pass_by"]
 
 
 def exchange_for(context: TaskContext, request: Request, wire: str) -> Exchange:
@@ -24,14 +26,33 @@ def exchange_for(context: TaskContext, request: Request, wire: str) -> Exchange:
     return Exchange(request, reader_factory(wire), now(), now)
 
 
-def follow(context: TaskContext, request: Request) -> Exchange | None:
+async def follow(context: TaskContext, request: Request) -> Exchange | None:
     """Open a call for a model request, or go on with the one that it repeats; it closes itself when it has finished.
 
-    None for a request that is no model call, which is only counted.
+    Returns when the request may be sent, which limits may delay. None for a request that is no model call, which is
+    only counted.
 
     Raises:
         BudgetExceeded: a cost ceiling stands before it. The call is booked, and the request must not be sent.
     """
+    asked = _ask(context, request)
+    if asked is None:
+        return None
+    await admit(*asked)
+    return _affordable(asked[1])
+
+
+def follow_blocking(context: TaskContext, request: Request) -> Exchange | None:
+    """As `follow`, for a client that blocks its thread."""
+    asked = _ask(context, request)
+    if asked is None:
+        return None
+    admit_blocking(*asked)
+    return _affordable(asked[1])
+
+
+def _ask(context: TaskContext, request: Request) -> tuple[OpenCall, Exchange] | None:
+    """The call and its next attempt; None for a request that is no model call."""
     parts = urlsplit(request.url)
     wire = wire_of(parts.path)
     ledger = context.ledger
@@ -50,7 +71,10 @@ def follow(context: TaskContext, request: Request) -> Exchange | None:
             ledger.close_call(opened)
 
     exchange.on_finish = finished
-    opened.attempt(exchange)
+    return opened, exchange
+
+
+def _affordable(exchange: Exchange) -> Exchange:
     if exchange.ending is Ending.BUDGET:
         raise BudgetExceeded(exchange.error)
     return exchange

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_swarm.exchange import Exchange, Request
 from pytest_swarm.tap import onimport
-from pytest_swarm.tap.follow import check_host, follow, pass_by
+from pytest_swarm.tap.follow import check_host, follow, follow_blocking, pass_by
 from pytest_swarm.tap.httpx_library import Library
 from pytest_swarm.tap.playback import check_playable, play_async, play_sync
-from pytest_swarm.tap.routing import caller, outer_exchange
+from pytest_swarm.tap.routing import TaskContext, caller, outer_exchange
 
 if TYPE_CHECKING:
     from pytest_swarm.exchange import Source
@@ -57,9 +57,12 @@ def _wrap(library: Library, module: ModuleType) -> None:
 
 def _measured_async(library: Library, original: Any) -> Any:
     async def _send_single_request(self: Any, request: Any) -> Any:
-        exchange, player = _exchange_for(library, request)
-        if exchange is None:
+        context = caller()
+        asked = None if context is None else _model_request(library, context, request)
+        exchange = None if context is None or asked is None else await follow(context, asked)
+        if context is None or exchange is None:
             return await original(self, request)
+        player = _player(context, request)
         if player is not None:
             return await play_async(library.api, player, exchange, request)
         replaced = _take_body(library, request, exchange)
@@ -80,9 +83,12 @@ def _measured_async(library: Library, original: Any) -> Any:
 
 def _measured_sync(library: Library, original: Any) -> Any:
     def _send_single_request(self: Any, request: Any) -> Any:
-        exchange, player = _exchange_for(library, request)
-        if exchange is None:
+        context = caller()
+        asked = None if context is None else _model_request(library, context, request)
+        exchange = None if context is None or asked is None else follow_blocking(context, asked)
+        if context is None or exchange is None:
             return original(self, request)
+        player = _player(context, request)
         if player is not None:
             return play_sync(library.api, player, exchange, request)
         replaced = _take_body(library, request, exchange)
@@ -99,23 +105,21 @@ def _measured_sync(library: Library, original: Any) -> Any:
     return _send_single_request
 
 
-def _exchange_for(library: Library, request: Any) -> tuple[Exchange | None, Source | None]:
-    """A new exchange for a model request of an agent or of its test, and the source that answers it without a network.
-
-    No exchange for any other request, no source where the request is really sent.
-    """
-    context = caller()
-    if context is None:
-        return None, None
+def _model_request(library: Library, context: TaskContext, request: Any) -> Request | None:
+    """What an agent or its test asks for; None for what cannot ask a model, which is only counted."""
     check_host(context, request.url.host, request.url.path)
     check_playable(context, request.method, request.url.host, request.url.path)
     content = library.content_of(request)
     if content is None:
         pass_by(context, request.method, str(request.url))
-        return None, None
+        return None
     headers = {name.lower(): value for name, value in request.headers.items()}
-    exchange = follow(context, Request(request.method, str(request.url), headers, content))
-    return exchange, context.source if request.url.host == context.played else None
+    return Request(request.method, str(request.url), headers, content)
+
+
+def _player(context: TaskContext, request: Any) -> Source | None:
+    """The source that answers a request without a network; None where it is really sent."""
+    return context.source if request.url.host == context.played else None
 
 
 def _take_body(library: Library, request: Any, exchange: Exchange) -> Any:

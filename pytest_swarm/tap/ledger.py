@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_swarm.sources.cassette.recorder import Recorder
     from pytest_swarm.tap.routing import TaskContext
     from pytest_swarm.traffic.ceilings import Ceilings
+    from pytest_swarm.traffic.limits import Limiter
 
 __all__ = ["Ledger", "Price", "RowSink"]
 
@@ -70,6 +71,8 @@ class Ledger:
     """What calls are meant for, `live` or `simulated`: where one was never sent, nothing else tells."""
     recorder: Recorder | None = None
     """Writes every exchange of these calls to a cassette."""
+    limiter: Limiter | None = None
+    """Holds the calls back as the plan's limits say; None where it has none."""
     on_call: Callable[[Call], None] | None = None
     on_task: Callable[[Task], None] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)

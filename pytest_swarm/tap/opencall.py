@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_swarm.errors import BudgetExceeded
 from pytest_swarm.exchange import Ending, Exchange
+from pytest_swarm.judging.prices import NOT_BILLED
 from pytest_swarm.records import TIMED_OUTCOMES, Attempt, Call, Reading
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_swarm.sources.cassette.recorder import Place
     from pytest_swarm.tap.ledger import Price
     from pytest_swarm.tap.routing import TaskContext
+    from pytest_swarm.traffic.limits import Ticket
     from pytest_swarm.traffic.worst_case import WorstCase
 
 __all__ = ["SIMULATED", "OpenCall", "source_of"]
@@ -49,6 +51,10 @@ class OpenCall:
     """The record, once there is one."""
     checked: JSONResult | None = None
     """What the reply is as JSON, once that is known and where it was asked for."""
+    queued: float = 0.0
+    """Seconds for which limits held its attempts back, all of them together."""
+    ticket: Ticket | None = None
+    """With which limits let the attempt on the wire go, where there are any."""
     _reserved: WorstCase | None = None
     """What the attempt on the wire may cost, where a ceiling stands over it."""
     _place: Place | None = None
@@ -74,6 +80,7 @@ class OpenCall:
         """The attempt on the wire has finished and was read; `wait` is the pause that preceded it."""
         assert self.exchange is not None
         self._settle(self.exchange, reading)
+        self._settle_limits(self.exchange, reading)
         recorder, place, self._place = self.context.ledger.recorder, self._place, None
         if recorder is not None and place is not None and not self.context.gone:
             recorder.end(self.exchange, place, self.context.ledger.gateway_kind)
@@ -93,6 +100,21 @@ class OpenCall:
         cost = ledger.price(self.model or reading.model, reading, simulated=simulated)
         ledger.ceilings.settle(reserved, reading.outcome, cost.amount)
 
+    def _settle_limits(self, exchange: Exchange, reading: Reading) -> None:
+        """Tell the limits how many tokens the attempt came to, as far as that is known."""
+        ticket, self.ticket = self.ticket, None
+        limiter = self.context.ledger.limiter
+        if ticket is None or limiter is None:
+            return
+        if exchange.ending is Ending.BUDGET:
+            limiter.give_back(ticket)
+            return
+        usage = reading.usage
+        if usage is not None and usage.input_tokens is not None and usage.output_tokens is not None:
+            limiter.settle(ticket, usage.input_tokens + usage.output_tokens, usage.output_tokens)
+        else:
+            limiter.settle(ticket, 0 if reading.outcome in NOT_BILLED else None)
+
     def pieces(self) -> list[str]:
         """The pieces of visible text that the latest attempt has brought so far."""
         exchange = self.exchange or (self.sent[-1].exchange if self.sent else None)
@@ -109,7 +131,7 @@ class OpenCall:
         unsent = exchange.ending is Ending.BUDGET
         call.source = self.context.ledger.gateway_kind if unsent else source_of(exchange)
         call.outcome, call.detail = reading.outcome, reading.detail
-        call.due = self.due - zero
+        call.due, call.queued = self.due - zero, self.queued
         call.connect = exchange.connect
         call.status, call.request_id = exchange.status, reading.request_id
         call.finish_reason = reading.finish_reason

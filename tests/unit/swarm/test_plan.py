@@ -29,7 +29,6 @@ LATER: dict[str, Any] = {
     "arrival": "constant",
     "stages": [("30s", 50)],
     "duration": "30s",
-    "limit": "40/s burst 50",
     "backlog": 5,
     "reschedule": 1,
     "workers": 2,
