@@ -28,7 +28,7 @@ _SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IG
 _WORDS: Final = re.compile(r"[A-Za-z .,:/-]*")
 """What a header may say in words, a title for example; many a prompt says the same."""
 
-_MIXED: Final = r"(?=[A-Za-z0-9]*[0-9])(?=[0-9]*[A-Za-z])"
+_MIXED: Final = r"(?=[A-Za-z0-9_]*[0-9])(?=[0-9_]*[A-Za-z])"
 KEYS: Final = re.compile(
     rf"""
     (?<![A-Za-z0-9]) (?:
@@ -65,7 +65,9 @@ _GROWING: Final = frozenset(
     (b"content", b"reasoning_content", b"reasoning", b"text", b"delta", b"arguments", b"partial_json", b"thinking")
 )
 """Fields by which the events of a stream add to a text."""
-_RUN: Final = re.compile(rb"[A-Za-z0-9+/_-]{24,}")
+_RUN: Final = re.compile(rb"[A-Za-z0-9+/_-]{14,}")
+_PACKED: Final = re.compile(rb"\x1f\x8b\x08|\x78[\x01\x5e\x9c\xda]")
+"""How gzip and zlib begin."""
 _READABLE: Final = re.compile(rb"[ -~]{12,}")
 _WRAPPED: Final = re.compile(rb"(?<=[A-Za-z0-9+/]{60})\r?\n(?=[A-Za-z0-9+/=])")
 _UNPACKED_BYTES: Final = 2**24
@@ -107,7 +109,7 @@ class Scanner:
         for value, whose in secrets.items():
             written = (value.encode(), json.dumps(value)[1:-1].encode(), *_in_base64(value.encode()))
             self._needles |= dict.fromkeys(written, whose)
-        self._odd_needles = [needle for needle in self._needles if needle.translate(_OTHERS) != needle]
+        self._odd_needles = [needle for needle in self._needles if b" " in needle.translate(_OTHERS)]
 
     def scan(self, it: Interaction) -> Finding | None:
         """The first secret in an interaction; None where it is clean."""
@@ -131,7 +133,7 @@ class Scanner:
         for needle, whose in self._needles.items():
             if needle in data:
                 return whose
-        if any(hint in data for hint in _HINTS) and KEYS.search(data.decode("utf-8", "replace")):
+        if any(hint in data for hint in (*_HINTS, *_PHRASES)) and KEYS.search(data.decode("utf-8", "replace")):
             return "what looks like a key"
         if depth == 0:
             return None
@@ -157,7 +159,7 @@ class Scanner:
         words = b" ".join(_long_words(body) | _long_words(grown))
         if any(mark in words for mark in (*self._needles, *_HINTS)):
             return True
-        return _is_packed(body) or next(_unwrapped(words), None) is not None
+        return _PACKED.match(body) is not None or next(_unwrapped(words), None) is not None
 
 
 def _long_words(text: bytes) -> set[bytes]:
@@ -196,17 +198,14 @@ def _unwrapped(text: bytes) -> Iterator[bytes]:
             rest = len(plain) - start
             end = b"" if rest % 4 < 2 else plain[-(rest % 4) :] + b"=" * (4 - rest % 4)
             hidden = base64.b64decode(plain[start : start + rest - rest % 4] + end)
-            if _is_packed(hidden) or _READABLE.search(hidden):
+            if _READABLE.search(hidden):
                 yield hidden
-
-
-def _is_packed(data: bytes) -> bool:
-    return data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and data[1:2] in (b"\x01", b"\x5e", b"\x9c", b"\xda"))
+            yield from (hidden[found.start() :] for found in _PACKED.finditer(hidden))
 
 
 def _unpacked(data: bytes) -> bytes | None:
     """What gzip or zlib packed, as far as it can be read; None for anything else."""
-    if not _is_packed(data):
+    if not _PACKED.match(data):
         return None
     try:
         return zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(data, _UNPACKED_BYTES) or None
