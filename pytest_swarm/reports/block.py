@@ -88,6 +88,8 @@ def _plan(record: Record) -> list[str]:
     if plan.get("stages"):
         items.append(", ".join(f"{span(seconds)} to {target}" for seconds, target in plan["stages"]))
     items.append(f"{_in_flight(tasks, concurrency)} ({record['in_flight_max']:,} reached)")
+    if plan.get("limit"):
+        items.append(f"limit {' and '.join(plan['limit'])}")
     if plan.get("warmup"):
         items.append(f"{plan['warmup']} to warm up")
     if repeat > 1:
@@ -134,6 +136,8 @@ def _figures(record: Record, width: int) -> Iterator[Line]:
     calls = [shown("calls")]
     if metrics.get("retries"):
         calls.append(count(int(metrics["retries"] or 0), "retry", "retries"))
+    if metrics.get("queued.max"):
+        calls.append(f"held back by the limit p50 {shown('queued.p50')}, p95 {shown('queued.p95')}")
     calls.append(f"tokens per task {shown('input_tokens.mean')} in, {shown('output_tokens.mean')} out")
     yield from labelled("calls", flow(calls, width))
     cost = [shown("cost")]

@@ -31,7 +31,7 @@ async def admit(opened: OpenCall, exchange: Exchange) -> None:
         try:
             ticket = await limiter.acquire(opened.model, exchange.request.body)
         except BaseException:
-            exchange.finish(exchange.clock(), Ending.CANCELLED, _HELD_BACK)
+            _give_up(opened, exchange)
             raise
         if not _let_go(opened, exchange, ticket):
             raise asyncio.CancelledError(_HELD_BACK)
@@ -50,11 +50,17 @@ def admit_blocking(opened: OpenCall, exchange: Exchange) -> None:
         try:
             ticket = hold(opened.model, exchange.request.body)
         except BaseException:
-            exchange.finish(exchange.clock(), Ending.CANCELLED, _HELD_BACK)
+            _give_up(opened, exchange)
             raise
         if not _let_go(opened, exchange, ticket):
             raise SwarmError(f"a request {_HELD_BACK}")
     opened.attempt(exchange)
+
+
+def _give_up(opened: OpenCall, exchange: Exchange) -> None:
+    now = exchange.clock()
+    opened.queued += now - exchange.started
+    exchange.finish(now, Ending.CANCELLED, _HELD_BACK)
 
 
 def _let_go(opened: OpenCall, exchange: Exchange, ticket: Ticket) -> bool:
