@@ -12,6 +12,7 @@ from pytest_swarm.gateway.client import Gateway, Terms
 from pytest_swarm.gateway.reply import JsonRule
 from pytest_swarm.judging.prices import PriceTable
 from pytest_swarm.records import Reading
+from pytest_swarm.sources.cassette.recorder import Recorder
 from pytest_swarm.sources.live import LiveSource
 from pytest_swarm.swarm.conductor import Conductor
 from pytest_swarm.swarm.outcomes import TestOutcomes
@@ -50,6 +51,7 @@ def conductor(
     json_rule: JsonRule | None = None,
     prices: PriceTable | None = None,
     budget: BaseBudget | None = None,
+    recorder: Recorder | None = None,
 ) -> Conductor:
     """A conductor that sends over the network."""
     prices = prices or PriceTable({})
@@ -68,6 +70,7 @@ def conductor(
         outcomes=TestOutcomes(Skipped, (KeyboardInterrupt,)),
         json_check=None if json_rule is None else json_rule.check,
         ceilings=None if budget is None else Ceilings([budget], prices.tariffs),
+        recorder=recorder,
     )
 
 
@@ -82,13 +85,14 @@ async def swarm(
     json_rule: JsonRule | None = None,
     prices: PriceTable | None = None,
     budget: BaseBudget | None = None,
+    recorder: Recorder | None = None,
     **arguments: Any,
 ) -> tuple[Rows, Conductor]:
     """Run `body(gateway, agent)` as tasks with the tap set, and give back what was booked."""
     limits = Timeouts(**(timeout or {}))
     plan = Plan(tasks=tasks, concurrency=concurrency or tasks, timeout=limits, retries=retries, **arguments)
     rows = Rows()
-    conducting = conductor(rows, plan, json_rule=json_rule, prices=prices, budget=budget)
+    conducting = conductor(rows, plan, json_rule=json_rule, prices=prices, budget=budget, recorder=recorder)
     gateway = Gateway(Terms(base_url, {}, None, limits, retries, json_rule), lambda: conducting.outside(LiveSource()))
     tap.install()
     try:

@@ -8,7 +8,6 @@ import json
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import assume, given
