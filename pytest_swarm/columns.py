@@ -206,6 +206,8 @@ class RunResult:
     """Requests that were no model calls of the gateway under test, by host."""
     nested_retries: int = 0
     """Calls that were made again around an SDK that had repeated them itself."""
+    reconnects: int = 0
+    """Requests that were sent again, because the server had closed the idle connection that they were sent on."""
     in_flight_max: int = 0
     """The largest number of tasks that were running at one time."""
     simulated: str | None = None

@@ -25,6 +25,7 @@ from pytest_swarm.redaction import redact_text
 
 __all__ = ["Ending", "Exchange", "Reader", "ReaderFactory", "Request", "Source"]
 
+REDIRECTED = "redirected: the gateway sent the request on to another address"
 DRAIN_BYTES = 65536
 """Queued bytes after which they are parsed although the stream goes on: bounds the memory of an endless stream."""
 
@@ -102,6 +103,8 @@ class Exchange:
     gives_up_at: float | None = None
     """When the client's own timeout ends the whole request, where the tap knows it."""
     notes: list[str] = field(default_factory=list)
+    restarts: int = 0
+    """How often the send was repeated on another connection."""
     on_finish: Callable[[Exchange], None] | None = None
     on_data: Callable[[bytes], None] | None = None
     """Given every piece of the body as it arrives."""
@@ -111,10 +114,12 @@ class Exchange:
     _queued: int = 0
     _reader: Reader | None = None
     _reported: bool = False
+    _redirected: bool = False
 
     def wrote(self, now: float) -> None:
         """The body goes to the socket now: latency counts from here."""
-        self.sent = now
+        if self.sent is None or not self._redirected:
+            self.sent = now
 
     def head(self, now: float, status: int, headers: Mapping[str, str]) -> None:
         """Status and headers (lower-case names) are known."""
@@ -168,7 +173,18 @@ class Exchange:
         self.sent = self.connect = self.ended = self.ending = None
         self.error = ""
         self._reported = False
+        self.restarts += 1
         self.notes.append(note)
+
+    def redirected(self) -> None:
+        """Forget what came back: it only told where to send the request, which is sent again. The first send counts."""
+        self._redirected = True
+        self.notes.append(REDIRECTED)
+        self.last_feed = self.ended = self.ending = None
+        self.error = ""
+        self._queue, self._queued = [], 0
+        if self.kept is not None:
+            self.kept.clear()
 
     def offset(self, now: float) -> float:
         """`now` as seconds since the send (since the start, as long as nothing was sent)."""

@@ -29,7 +29,9 @@ async def preflight(terms: Terms, key_from: str | None, affordable: Callable[[by
     chat request, of one token, and only if that is `affordable`. `key_from` names the environment variable of the key.
     """
     try:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
+        # A connection for each question: some servers close one after its first reply although they promised to keep it.
+        connector = aiohttp.TCPConnector(force_close=True)
+        async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
             status, body = await _ask(session, "GET", f"{terms.base_url}/models", terms.headers)
             _check_key(status, terms, key_from)
             models = _listed(body) if status == 200 else []

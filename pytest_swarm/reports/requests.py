@@ -27,6 +27,7 @@ def notes_on_requests(result: SwarmResult, base_url: str) -> list[str]:
     for run in result.runs:
         hosts.update(run.others)
     nested = sum(run.nested_retries for run in result.runs)
+    reconnects = sum(run.reconnects for run in result.runs)
     notes = []
     if outside:
         notes.append(f"{_many(outside, 'model call')} made outside any agent, in a fixture or a background task")
@@ -36,6 +37,11 @@ def notes_on_requests(result: SwarmResult, base_url: str) -> list[str]:
         notes.append(
             f"{_many(hosts.total(), 'request')} no model call to {base_url} and in no figure ({named}{more}); "
             "the ini key swarm_hosts names further hosts to measure"
+        )
+    if reconnects:
+        notes.append(
+            f"{_many(reconnects, 'request')} sent again on a new connection, because the server had closed the idle "
+            "one that it had promised to keep; the send that counts is the second"
         )
     if nested:
         notes.append(

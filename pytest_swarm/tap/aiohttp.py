@@ -40,13 +40,18 @@ class MeasuredPayload(payload.BytesPayload):
         super().__init__(exchange.request.body, content_type=content_type)
         self._exchange = exchange
         self._with_reply = with_reply
+        self._protocol: Any = None
+        """The connection on which it was written."""
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         """Write, with the time taken just before."""
         exchange = self._exchange
         if self._with_reply:
-            protocol = writer.protocol  # type: ignore[attr-defined] # the abstract writer does not name it
-            setattr(protocol, _FOLLOWED, exchange)
+            if self._protocol is not None:
+                _release(self._protocol)
+                exchange.redirected()
+            self._protocol = writer.protocol  # type: ignore[attr-defined] # the abstract writer does not name it
+            setattr(self._protocol, _FOLLOWED, exchange)
         exchange.wrote(exchange.clock())
         await super().write_with_length(writer, content_length)
 
@@ -168,7 +173,7 @@ def _measured_feed_data(original: Any) -> Any:
 def _measured_feed_eof(original: Any) -> Any:
     def feed_eof(self: streams.StreamReader) -> None:
         original(self)
-        exchange = _release(self)
+        exchange = _release(self._protocol)
         if exchange is not None:
             exchange.body_ended(exchange.clock(), Ending.COMPLETE)
 
@@ -178,18 +183,18 @@ def _measured_feed_eof(original: Any) -> Any:
 def _measured_set_exception(original: Any) -> Any:
     def set_exception(self: streams.StreamReader, exc: BaseException, *args: Any) -> None:
         original(self, exc, *args)
-        exchange = _release(self)
+        exchange = _release(self._protocol)
         if exchange is not None:
             exchange.body_ended(exchange.clock(), ending_of(exc, exchange), describe(exc))
 
     return set_exception
 
 
-def _release(reader: streams.StreamReader) -> Exchange | None:
+def _release(protocol: Any) -> Exchange | None:
     """The connection carries no exchange of ours any more."""
-    exchange: Exchange | None = getattr(reader._protocol, _FOLLOWED, None)
+    exchange: Exchange | None = getattr(protocol, _FOLLOWED, None)
     if exchange is not None:
-        delattr(reader._protocol, _FOLLOWED)
+        delattr(protocol, _FOLLOWED)
     return exchange
 
 

@@ -1,6 +1,7 @@
 """The tap on httpx and on its fork httpx2, which the SDKs of model makers use: sync and async clients are measured.
 
-One method is wrapped, `_send_single_request` of both clients: below it stands the transport, whichever that is. It is
+`_send_single_request` of both clients is wrapped: below it stands the transport, whichever that is. (The method around
+it, which follows redirects, is wrapped to know that it does.) They are
 wrapped when the library is loaded, so that whoever does not use it does not pay for it. Three things are measured:
 
 - the send, when the transport takes the request's body to write it;
@@ -20,6 +21,7 @@ from pytest_swarm.tap import onimport
 from pytest_swarm.tap.follow import check_host, follow, follow_blocking, pass_by
 from pytest_swarm.tap.httpx_library import Library
 from pytest_swarm.tap.playback import check_playable, play_async, play_sync
+from pytest_swarm.tap.redirects import following, goes_on, going_on
 from pytest_swarm.tap.routing import TaskContext, caller, outer_exchange
 
 if TYPE_CHECKING:
@@ -29,9 +31,10 @@ __all__ = ["install", "uninstall"]
 
 LIBRARIES: Final = ("httpx", "httpx2")
 
-_METHOD: Final = "_send_single_request"
+_SEND: Final = "_send_single_request"
+_FOLLOW: Final = "_send_handling_redirects"
 
-_originals: dict[type, Any] = {}
+_originals: dict[tuple[type, str], Any] = {}
 
 
 def install() -> None:
@@ -43,24 +46,50 @@ def install() -> None:
 def uninstall() -> None:
     """Give the libraries back as they were."""
     onimport.forget_imports()
-    for owner, original in _originals.items():
-        setattr(owner, _METHOD, original)
+    for (owner, name), original in _originals.items():
+        setattr(owner, name, original)
     _originals.clear()
 
 
 def _wrap(library: Library, module: ModuleType) -> None:
-    for owner, wrapper in ((module.AsyncClient, _measured_async), (module.Client, _measured_sync)):
-        if owner not in _originals:
-            original = _originals[owner] = getattr(owner, _METHOD)
-            setattr(owner, _METHOD, wrapper(library, original))
+    for owner, name, wrapper in (
+        (module.AsyncClient, _SEND, _measured_async),
+        (module.AsyncClient, _FOLLOW, _following_async),
+        (module.Client, _SEND, _measured_sync),
+        (module.Client, _FOLLOW, _following_sync),
+    ):
+        if (owner, name) not in _originals:
+            original = _originals[owner, name] = getattr(owner, name)
+            setattr(owner, name, wrapper(library, original))
+
+
+def _following_async(library: Library, original: Any) -> Any:
+    async def _send_handling_redirects(self: Any, request: Any, follow_redirects: bool, history: Any) -> Any:
+        with following(library, follows=follow_redirects):
+            return await original(self, request, follow_redirects=follow_redirects, history=history)
+
+    return _send_handling_redirects
+
+
+def _following_sync(library: Library, original: Any) -> Any:
+    def _send_handling_redirects(self: Any, request: Any, follow_redirects: bool, history: Any) -> Any:
+        with following(library, follows=follow_redirects):
+            return original(self, request, follow_redirects=follow_redirects, history=history)
+
+    return _send_handling_redirects
 
 
 def _measured_async(library: Library, original: Any) -> Any:
     async def _send_single_request(self: Any, request: Any) -> Any:
         context = caller()
-        asked = None if context is None else _model_request(library, context, request)
-        exchange = None if context is None or asked is None else await follow(context, asked)
-        if context is None or exchange is None:
+        if context is None:
+            return await original(self, request)
+        _check(context, request)
+        exchange = going_on()
+        asked = _model_request(library, context, request) if exchange is None else None
+        if asked is not None:
+            exchange = await follow(context, asked)
+        if exchange is None:
             return await original(self, request)
         player = _player(context, request)
         if player is not None:
@@ -75,7 +104,8 @@ def _measured_async(library: Library, original: Any) -> Any:
         finally:
             outer_exchange.reset(token)
             request.stream = replaced
-        response.stream = library.measured_body(exchange, response, is_async=True)
+        if not goes_on(exchange, response):
+            response.stream = library.measured_body(exchange, response, is_async=True)
         return response
 
     return _send_single_request
@@ -84,9 +114,14 @@ def _measured_async(library: Library, original: Any) -> Any:
 def _measured_sync(library: Library, original: Any) -> Any:
     def _send_single_request(self: Any, request: Any) -> Any:
         context = caller()
-        asked = None if context is None else _model_request(library, context, request)
-        exchange = None if context is None or asked is None else follow_blocking(context, asked)
-        if context is None or exchange is None:
+        if context is None:
+            return original(self, request)
+        _check(context, request)
+        exchange = going_on()
+        asked = _model_request(library, context, request) if exchange is None else None
+        if asked is not None:
+            exchange = follow_blocking(context, asked)
+        if exchange is None:
             return original(self, request)
         player = _player(context, request)
         if player is not None:
@@ -99,16 +134,21 @@ def _measured_sync(library: Library, original: Any) -> Any:
             raise
         finally:
             request.stream = replaced
-        response.stream = library.measured_body(exchange, response, is_async=False)
+        if not goes_on(exchange, response):
+            response.stream = library.measured_body(exchange, response, is_async=False)
         return response
 
     return _send_single_request
 
 
-def _model_request(library: Library, context: TaskContext, request: Any) -> Request | None:
-    """What an agent or its test asks for; None for what cannot ask a model, which is only counted."""
+def _check(context: TaskContext, request: Any) -> None:
+    """Stop what this run must not send."""
     check_host(context, request.url.host, request.url.path)
     check_playable(context, request.method, request.url.host, request.url.path)
+
+
+def _model_request(library: Library, context: TaskContext, request: Any) -> Request | None:
+    """What an agent or its test asks for; None for what cannot ask a model, which is only counted."""
     content = library.content_of(request)
     if content is None:
         pass_by(context, request.method, str(request.url))

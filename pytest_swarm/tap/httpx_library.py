@@ -47,9 +47,6 @@ class Library:
 
     def content_of(self, request: Any) -> bytes | None:
         """The body of a request; None for one that is made while it is sent, which no model request is."""
-        if isinstance(request.stream, _Body):
-            # A redirected request: it has the stream of the first, but not its content.
-            return request.stream.content
         try:
             content: bytes = request.content
         except self.api.RequestNotRead:

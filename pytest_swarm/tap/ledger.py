@@ -106,6 +106,7 @@ class Ledger:
         context.open.discard(opened)
         exchange = opened.sent[-1].exchange
         self.run.simulated = self.run.simulated or exchange.headers.get(SIMULATED)
+        self.run.reconnects += sum(sent.exchange.restarts for sent in opened.sent)
         call = opened.closed = opened.close(self.zero, self.price)
         if context.gone:
             return call

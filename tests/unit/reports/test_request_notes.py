@@ -38,6 +38,11 @@ def test_other_requests_are_told_with_the_hosts_that_had_most_of_them() -> None:
     assert "swarm_hosts" in note
 
 
+def test_requests_that_met_a_closed_connection_are_told() -> None:
+    (note,) = notes_on_requests(result(RunResult(0, reconnects=2), RunResult(1, reconnects=1)), URL)
+    assert note.startswith("3 requests were sent again on a new connection")
+
+
 def test_nested_retries_are_told_with_the_remedy() -> None:
     (note,) = notes_on_requests(result(RunResult(0, nested_retries=2)), URL)
     assert note.startswith("2 calls were made again by the test after the SDK had repeated the request")
