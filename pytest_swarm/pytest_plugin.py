@@ -113,7 +113,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     trial = item.stash.get(TRIAL, None)
-    if trial is None or not isinstance(item, pytest.Function) or own_fixture(item, ("swarm",)):
+    if trial is None or not isinstance(item, pytest.Function):
+        return (yield)
+    if own_fixture(item, ("swarm",)):
+        trial.leave_to_body()
         return (yield)
     with item.config.stash[SESSION].swarming(item, trial):
         return (yield)

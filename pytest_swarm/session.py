@@ -211,10 +211,7 @@ class SwarmSession:
         trials = [trial for trial in (item.stash.get(TRIAL, None), *item.stash.get(INLINE, [])) if trial is not None]
         problems = []
         for trial in trials:
-            known = trial.recorder is None or trial.recorder.problem is not None
-            trial.finish_recording()
-            if trial.recorder is not None and trial.recorder.problem is not None and not known:
-                problems.append(trial.recorder.problem)
+            problems += trial.finish_recording()
             trial.rows.close()
             if trial.outside in outside:
                 outside.remove(trial.outside)

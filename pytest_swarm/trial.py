@@ -212,11 +212,21 @@ class Trial:
         )
         return judgement
 
-    def finish_recording(self) -> None:
-        """Nothing more of the test comes: its cassette is complete, unless a run was stopped before its end."""
-        if self.recorder is not None:
-            stopped = any(run.interrupted is not None for run in self.conductor.result.runs)
-            self.recorder.finish(complete=self._ran and not stopped)
+    def leave_to_body(self) -> None:
+        """The test starts its swarms itself; what it asks beside them is recorded here."""
+        self._ran = True
+
+    def finish_recording(self) -> list[str]:
+        """Nothing more of the test comes: its cassette is complete, unless a run was stopped before its end.
+
+        Returns what is wrong with the cassette and was not told yet.
+        """
+        recorder = self.recorder
+        if recorder is None:
+            return []
+        stopped = any(run.interrupted is not None for run in self.conductor.result.runs)
+        recorder.finish(complete=self._ran and not stopped)
+        return [] if recorder.problem is None or recorder.told else [recorder.problem]
 
     def outside(self) -> TaskContext:
         """Who answers for calls that no task makes."""

@@ -37,6 +37,7 @@ def conclude(item: pytest.Function, trial: Trial) -> None:
     if judgement.verdict == "skipped":
         raise errors["skipped"]
     if trial.recorder is not None and trial.recorder.problem is not None:
+        trial.recorder.told = True
         raise SwarmFailed(f"swarm: {trial.recorder.problem}", pytrace=False)
     if judgement.verdict == "pass":
         return

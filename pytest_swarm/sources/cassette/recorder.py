@@ -42,6 +42,8 @@ class Recorder:
         self.path = writer.path
         self.problem: str | None = None
         """Why there will be no cassette: a secret that was found, a disk that is full."""
+        self.told = False
+        """Whether the test has failed with the problem already."""
         self._writer = writer
         self._redactor = redactor
         self._scanner = scanner
