@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
+from io import BytesIO
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 
@@ -233,6 +234,11 @@ def _bytes(content: object, encoded: str | None) -> bytes:
         return content.encode()
     if isinstance(content, bytes):
         return content
+    if isinstance(content, dict | list):
+        # What vcrpy keeps of aiohttp's `json=...`; aiohttp sends it with these separators.
+        return json.dumps(content).encode()
+    if isinstance(content, BytesIO):
+        return content.getvalue()
     raise TypeError(f"a body is {type(content).__name__}, not a text or bytes")
 
 
