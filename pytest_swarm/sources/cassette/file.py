@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pytest_swarm.errors import CassetteError
 from pytest_swarm.sources.cassette.interaction import Interaction, from_vcr
+from pytest_swarm.sources.cassette.quickly import read_items
 
 __all__ = ["PART", "Cassette", "form_of", "part_files", "read_cassette"]
 
@@ -106,9 +107,11 @@ def _items(path: Path, text: str, *, complete: bool) -> list[Any]:
     """The items of a file's ``interactions``."""
     is_json = form_of(path) == "json"
     try:
-        if not complete:
-            return _json_lines(text) if is_json else _yaml(_without_torn(text))
-        parsed = json.loads(text) if is_json else _yaml(text)
+        if is_json:
+            parsed = json.loads(text) if complete else _json_lines(text)
+        else:
+            whole = text if complete else _without_torn(text)
+            parsed = read_items(whole) or _yaml(whole)
     except ValueError as error:
         what = " ".join(str(error).split())
         raise CassetteError(f"cassette {path} is not {'JSON' if is_json else 'YAML'}: {what}") from None
@@ -141,7 +144,7 @@ def _without_torn(text: str) -> str:
         return "[]"
     last = text[starts[-1] :]
     whole = last.endswith("}\n") and last.rstrip("\n").rpartition("\n")[2].startswith("    x-swarm: {")
-    return text[starts[0] :] if whole else text[starts[0] : starts[-1]] or "[]"
+    return text if whole else text[: starts[-1]] if len(starts) > 1 else "[]"
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from pytest_swarm.sources.cassette.interaction import EXTRA
 
-__all__ = ["json_item", "yaml_item"]
+__all__ = ["PLAIN_NAME", "json_item", "yaml_item"]
 
 _SPECIAL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that YAML allows escaped only, or takes for ends of lines. Tab and line feed are apart."""
-_NAME: Final = re.compile(r"[a-z]+-[a-z0-9-]*[a-z0-9]|accept|cookie|date|server|body|uri")
+PLAIN_NAME: Final = re.compile(r"[a-z]+-[a-z0-9-]*[a-z0-9]|accept|cookie|date|server|body|uri")
 """Keys that need no quotes."""
 
 
@@ -67,7 +67,7 @@ def _headers(headers: Mapping[str, list[str]]) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _NAME.fullmatch(name) else _quoted(name)
+    return name if PLAIN_NAME.fullmatch(name) else _quoted(name)
 
 
 def _scalar(value: str | bytes, indent: int) -> str:
