@@ -11,6 +11,7 @@ import pytest
 from pytest_swarm.errors import SettingError, nearest
 from pytest_swarm.judging.sla import Expression, TaskBound, parse, parse_per_task, require_available
 from pytest_swarm.swarm.plan import plan_from
+from pytest_swarm.swarm.searching import search_from
 from pytest_swarm.values import shown
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ MARKERS: Final = (
     "swarm(tasks, concurrency, *, warmup, repeat, seed, model, timeout, ...): run the body as many tasks at a time",
     'sla("expression", ..., per_task=[...]): service levels the swarm must meet, such as "p99 < 3s"',
     'json_output(schema, mode="strict"): every reply must be JSON that fits the schema (a dict, a path, a model class)',
-    "swarm_search(metric, low, high, sla=[...]): find the largest load that holds the levels (not available yet)",
+    "swarm_search(metric, low, high, sla=[...]): find the largest load that holds the levels",
 )
 
 GATEWAY_FIXTURES: Final = ("gateway", "swarm_gateway")
@@ -114,9 +115,10 @@ def demands_of(item: pytest.Item, settings: Settings) -> Demands | None:
     Raises `SettingError` naming the argument, what is allowed and the nearest spelling.
     """
     swarm = item.get_closest_marker("swarm")
-    if item.get_closest_marker("swarm_search") is not None:
-        raise SettingError("@pytest.mark.swarm_search is not available yet in this version")
+    searching = item.get_closest_marker("swarm_search")
     if swarm is None:
+        if searching is not None:
+            raise SettingError("@pytest.mark.swarm_search needs @pytest.mark.swarm beside it; add it")
         if item.get_closest_marker("sla") is not None:
             raise SettingError("@pytest.mark.sla judges a swarm, and this test has no @pytest.mark.swarm; add it")
         if not isinstance(item, pytest.Function) or not own_fixture(item, GATEWAY_FIXTURES):
@@ -125,16 +127,29 @@ def demands_of(item: pytest.Item, settings: Settings) -> Demands | None:
     if refused is not None:
         raise SettingError(refused)
     assert isinstance(item, pytest.Function)
+    expressions, per_task = _service_levels(item, settings)
+    search = None
     if swarm is None:
         plan = plan_from((), {"tasks": 1, "concurrency": 1}, _SeedAndModel(settings))
-    else:
+    elif searching is None:
         plan = plan_from(swarm.args, swarm.kwargs, settings)
-    expressions, per_task = _service_levels(item, settings)
+    else:
+        search, levels = search_from(searching.args, searching.kwargs, swarm.args, swarm.kwargs, settings)
+        plan = search.at(search.low)
+        expressions = _searched(levels, expressions)
     from pytest_swarm.trial import Demands
 
     model = parametrised_model(item)
     rule = _json_rule(item)
-    return Demands(plan, expressions, per_task, rule, model or plan.model, parametrised=model is not None)
+    return Demands(plan, expressions, per_task, rule, model or plan.model, model is not None, search)
+
+
+def _searched(levels: tuple[str, ...], others: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """What must hold for a load: the levels of the search, and those of the test."""
+    expressions = [*(_expression(text, "swarm_search(sla=...)") for text in levels), *others]
+    if not expressions:
+        raise SettingError("swarm_search(sla=...): nothing says what must hold; name a level such as sla=['p95 < 5s']")
+    return tuple(dict.fromkeys(expressions))
 
 
 class _SeedAndModel:

@@ -29,6 +29,7 @@ class ProgressWatch:
     def watch(self, conductor: Conductor) -> None:
         """Tell of this conductor's runs."""
         self._conductor = conductor
+        self._recent, self._done, self._failed = [], 0, 0
 
     def call_ended(self, call: Call) -> None:
         """A call is over."""

@@ -134,6 +134,7 @@ class SwarmSession:
 
     def _trial(self, item: pytest.Function, demands: Demands, number: int = 0) -> Trial:
         """A trial; the tap is set with the first."""
+        from pytest_swarm.searchtrial import SearchTrial
         from pytest_swarm.tap import aiohttp, httpx
         from pytest_swarm.trial import Trial
 
@@ -141,14 +142,27 @@ class SwarmSession:
         httpx.install()
         self._tapped = True
         watcher = None if self.progress is None else ProgressWatch(self.progress, item.name)
+        # A swarm inside a test has a coroutine function for its body, whatever pytest-asyncio made of the test.
+        is_async = number > 0 or inspect.iscoroutinefunction(item.obj)
+        if demands.search is not None:
+            if self.recordings is not None:
+                raise SettingError("--swarm-record cannot record a capacity search, which makes many runs; drop one")
+            return SearchTrial(
+                item.nodeid,
+                demands,
+                self.around,
+                lambda: self.rows.open(item.nodeid),
+                is_async=is_async,
+                number=number,
+                watcher=watcher,
+            )
         recorded = self.recordings is not None and self.recordings.wants(item.nodeid, number)
         return Trial(
             item.nodeid,
             demands,
             self.around,
             self.rows.open(item.nodeid),
-            # A swarm inside a test has a coroutine function for its body, whatever pytest-asyncio made of the test.
-            is_async=number > 0 or inspect.iscoroutinefunction(item.obj),
+            is_async=is_async,
             number=number,
             watcher=watcher,
             recorder=self.recordings.open(item.nodeid, number) if self.recordings is not None and recorded else None,

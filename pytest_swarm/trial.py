@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pytest_swarm.sources.cassette.recorder import Recorder
     from pytest_swarm.sources.simulated.systems import System
     from pytest_swarm.swarm.plan import Plan
+    from pytest_swarm.swarm.searching import SearchPlan
     from pytest_swarm.tap.routing import Agent, TaskContext
     from pytest_swarm.traffic.budget import BaseBudget
 
@@ -64,6 +65,8 @@ class Demands:
     """The model that the test is parametrised by, else that of the plan."""
     parametrised: bool = False
     """Whether the test is parametrised by model."""
+    search: SearchPlan | None = None
+    """The largest load that holds is looked for, and `plan` is that of the lowest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +100,12 @@ class Trial:
         number: int = 0,
         watcher: ProgressWatch | None = None,
         recorder: Recorder | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        """`number` tells the swarms of one test apart. Raises `SettingError` when the settings do not go together."""
+        """`number` tells the swarms of one test apart; `budget` is the test's cost ceiling where several share it.
+
+        Raises `SettingError` when the settings do not go together.
+        """
         self.nodeid = nodeid
         self.demands = demands
         self.rows = rows
@@ -121,7 +128,9 @@ class Trial:
             rows=str(rows.path),
             notes=list(plan.notes),
         )
-        self._own_budget = None if plan.max_cost is None else Budget(plan.max_cost, "swarm(max_cost=...)")
+        self._own_budget = budget
+        if budget is None and plan.max_cost is not None:
+            self._own_budget = Budget(plan.max_cost, "swarm(max_cost=...)")
         self._ceilings = self._make_ceilings(result.model)
         self.conductor = Conductor(
             result,

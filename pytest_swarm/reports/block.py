@@ -18,6 +18,7 @@ from pytest_swarm.reports.figures import (
     span,
 )
 from pytest_swarm.reports.layout import BODY, GAP, Line, ends, flow, labelled, table, wrapped
+from pytest_swarm.reports.search import search_lines
 
 __all__ = ["block_lines"]
 
@@ -58,6 +59,8 @@ def block_lines(record: Record, width: int) -> Iterator[Line]:
         yield from labelled("plan", flow(_plan(record), body))
         yield from _source(record, body)
         yield from _figures(record, body)
+        if record["search"] is not None:
+            yield from search_lines(record["search"], body)
     yield from _levels(record, body)
     told = {line["reason"] for line in record["sla"]}
     for reason in record["reasons"]:

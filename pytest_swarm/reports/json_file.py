@@ -53,6 +53,7 @@ _TEST_KEYS: Final = (
     "ceiling",
     "in_flight_max",
     "audit",
+    "search",
 )
 """Keys of a test in the order of the report; `notes`, `tasks` and `calls` follow them."""
 

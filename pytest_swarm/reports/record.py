@@ -90,6 +90,7 @@ def test_record(
         "workloads": [fit.to_dict() for fit in workloads],
         "cost_sources": dict(sum(map(cost_sources, result.runs), Counter())),
         "ceiling": ceiling,
+        "search": None,
         "rows": result.rows,
     }
 

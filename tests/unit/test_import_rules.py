@@ -27,6 +27,7 @@ PYTEST_SIDE = (
     "progresswatch",
     "pytest_plugin",
     "rowfolder",
+    "searchtrial",
     "session",
     "sessionceiling",
     "settings",
@@ -81,7 +82,7 @@ KNOWS_PYTEST = (*PYTEST_SIDE, "reports/benchmark")
 PYTEST = frozenset({"_pytest", "pytest", "pytest_asyncio", "pytest_benchmark", "xdist"})
 
 LOADED_ON_DEMAND = frozenset(
-    {"gateway/preflight", "inline", "sources/live", "sources/simulated/http_front", "tap/aiohttp", "trial"}
+    {"gateway/preflight", "inline", "searchtrial", "sources/live", "sources/simulated/http_front", "tap/aiohttp", "trial"}
 )
 """Modules that need a third-party package to load: others import them inside functions only."""
 

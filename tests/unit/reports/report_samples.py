@@ -64,6 +64,7 @@ def record(**changed):
         "spent": {"by_model": {"gpt-6-agent": 0.0824}, "unpriced_calls": 0},
         "cost_sources": {"table": 100},
         "ceiling": None,
+        "search": None,
         "without_cache": None,
         "workloads": [],
         "json_errors": [],
