@@ -98,7 +98,7 @@ def by_vcrpy(path: Path, asking: Callable[[], Awaitable[Any]]) -> Any:
 
 def by_swarm(path: Path, asking: Callable[[], Awaitable[Any]]) -> Any:
     """Record as `--swarm-record` does."""
-    recorder = Recorder(CassetteWriter(path), Redactor(), Scanner({}))
+    recorder = Recorder(CassetteWriter(path), Redactor(), lambda: Scanner({}))
     found: list[Any] = []
 
     async def body(_gateway: Any, _agent: Any) -> None:

@@ -43,7 +43,7 @@ def ttft_ms(base_url: str, tasks: int, cassette: Path | None) -> float:
     recorder = None
     if cassette is not None:
         secrets = live_secrets({"OPENAI_API_KEY": "sk-0123456789abcdef0123456789"}, [("x-key", "another-secret-1")])
-        recorder = Recorder(CassetteWriter(cassette), Redactor(["customer"]), Scanner(secrets))
+        recorder = Recorder(CassetteWriter(cassette), Redactor(["customer"]), lambda: Scanner(secrets))
     rows, _ = asyncio.run(swarm(base_url, body, tasks=tasks, concurrency=IN_FLIGHT, recorder=recorder))
     if recorder is not None:
         recorder.finish(complete=True)

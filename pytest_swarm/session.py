@@ -85,7 +85,7 @@ class SwarmSession:
             settings.record_mode,
             settings.cassette_format,
             settings.redact_fields,
-            live_secrets(os.environ, given),
+            lambda: live_secrets(os.environ, given),
             worker.get("workerid", ""),
             worker.get("testrunuid", ""),
         )

@@ -182,12 +182,13 @@ def test_workers_of_xdist_record_each_and_merge(suite: Run, pytester: pytest.Pyt
         assert sorted(one.agent or 0 for one in read_cassette(path).interactions) == [0, 1, 2, 3]
 
 
-def test_a_secret_fails_its_test_and_is_not_on_disk(
-    suite: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_SERVICE_TOKEN", SECRET)
+def test_a_secret_fails_its_test_and_is_not_on_disk(suite: Run, pytester: pytest.Pytester) -> None:
     code = """
 import pytest_asyncio
+
+@pytest.fixture(autouse=True, scope="session")
+def service():
+    os.environ["MY_SERVICE_TOKEN"] = "correct-horse-battery-99"
 
 @pytest_asyncio.fixture
 async def late(gateway):

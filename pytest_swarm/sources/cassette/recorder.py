@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pytest_swarm.exchange import Ending
@@ -38,7 +40,8 @@ class Place(NamedTuple):
 class Recorder:
     """Writes exchanges with `writer`. May be told of them from any thread."""
 
-    def __init__(self, writer: CassetteWriter, redactor: Redactor, scanner: Scanner) -> None:
+    def __init__(self, writer: CassetteWriter, redactor: Redactor, make_scanner: Callable[[], Scanner]) -> None:
+        """`make_scanner` is called with the first exchange: fixtures may set a variable with a key until then."""
         self.path = writer.path
         self.problem: str | None = None
         """Why there will be no cassette: a secret that was found, a disk that is full."""
@@ -46,7 +49,7 @@ class Recorder:
         """Whether the test has failed with the problem already."""
         self._writer = writer
         self._redactor = redactor
-        self._scanner = scanner
+        self._make_scanner = make_scanner
         self._lock = threading.Lock()
         self._seen: Counter[tuple[int, bool, int | None]] = Counter()
         self._found = 0
@@ -92,6 +95,10 @@ class Recorder:
                 self._writer.append(interaction)
             except OSError as error:
                 self.problem = f"the cassette {self.path} cannot be written: {error.strerror or error}"
+
+    @cached_property
+    def _scanner(self) -> Scanner:
+        return self._make_scanner()
 
     def _refuse(self, place: Place, finding: str) -> None:
         """A secret: nothing of it is written, and what was written before goes too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,8 +24,8 @@ class Recordings:
     """``missing``: a swarm without a complete cassette is recorded, whole. ``all``: every swarm is, anew."""
     form: str = "yaml"
     redact_fields: tuple[str, ...] = ()
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    """Values that must be in no file, with whose they are; see `scan.live_secrets`."""
+    secrets: Callable[[], Mapping[str, str]] = dict
+    """Gives the values that must be in no file, with whose they are; see `scan.live_secrets`."""
     worker: str = ""
     """The process's name among several that record at the same time."""
     session: str = ""
@@ -47,4 +47,4 @@ class Recordings:
         path = self.path(nodeid, number)
         self._made.add(path)
         writer = CassetteWriter(path, worker=self.worker, session=self.session)
-        return Recorder(writer, Redactor(self.redact_fields), Scanner(self.secrets))
+        return Recorder(writer, Redactor(self.redact_fields), lambda: Scanner(self.secrets()))

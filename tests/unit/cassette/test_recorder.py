@@ -67,7 +67,7 @@ def record(tmp_path: Path, base_url: str) -> Iterator[Record]:
     """Run a body as a swarm, and give back what was measured and what was recorded."""
 
     def run(body: Body, **options: Any) -> tuple[Rows, Cassette]:
-        recorder = Recorder(CassetteWriter(tmp_path / "test.yaml"), Redactor(), Scanner({}))
+        recorder = Recorder(CassetteWriter(tmp_path / "test.yaml"), Redactor(), lambda: Scanner({}))
         rows, _ = asyncio.run(swarm(base_url, body, recorder=recorder, **options))
         recorder.finish(complete=True)
         assert recorder.problem is None
@@ -245,7 +245,7 @@ def test_requests_that_are_no_model_calls_are_not_recorded(record: Record, base_
 
 
 def recorder_at(path: Path, secrets: dict[str, str] | None = None) -> Recorder:
-    return Recorder(CassetteWriter(path), Redactor(), Scanner(secrets or {}))
+    return Recorder(CassetteWriter(path), Redactor(), lambda: Scanner(secrets or {}))
 
 
 def answered(prompt: str) -> Exchange:
