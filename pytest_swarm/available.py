@@ -12,6 +12,8 @@ OPTIONS: Final = frozenset(
     {
         "api-key-env",
         "base-url",
+        "baseline",
+        "benchmark",
         "cassette-dir",
         "cassette-format",
         "clock",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from pytest_swarm.errors import SettingError
-from pytest_swarm.judging.sla import Expression, parse, parse_metric, require_available
+from pytest_swarm.judging.sla import parse, parse_metric
 from pytest_swarm.judging.verdict import Judgement
 from pytest_swarm.swarm.plan import plan_from
 from pytest_swarm.trial import Demands, Trial
@@ -41,15 +41,8 @@ class InlineResult:
         counts. A swarm that nobody judges is judged so in the reports; otherwise they show the latest judgement.
         Raises `SettingError` for a wrong expression.
         """
-        levels = dict.fromkeys((*_parsed(expressions), *self._trial.demands.expressions))
+        levels = dict.fromkeys((*map(parse, expressions), *self._trial.demands.expressions))
         return self._trial.conclude(self._test, expressions=tuple(levels))
-
-
-def _parsed(expressions: Iterable[str]) -> Iterator[Expression]:
-    for text in expressions:
-        expression = parse(text)
-        require_available(expression)
-        yield expression
 
 
 class InlineSwarm:
@@ -76,7 +69,7 @@ class InlineSwarm:
         plan = plan_from((), arguments, self._settings)
         # Then its models are shown side by side, as those of a marked test are.
         parametrised = plan.model is not None and plan.model == self._parametrised_model
-        levels = tuple(_parsed(self._settings.sla))
+        levels = tuple(map(parse, self._settings.sla))
         trial = self._open_trial(Demands(plan, levels, model=plan.model, parametrised=parametrised))
         wanted = set(inspect.signature(body).parameters) & {"agent", "gateway"}
 

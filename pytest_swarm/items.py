@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from pytest_swarm.errors import SettingError, nearest
-from pytest_swarm.judging.sla import Expression, TaskBound, parse, parse_per_task, require_available
+from pytest_swarm.judging.sla import Expression, TaskBound, parse, parse_per_task
 from pytest_swarm.swarm.plan import plan_from
 from pytest_swarm.swarm.searching import search_from
 from pytest_swarm.values import shown
@@ -195,11 +195,9 @@ def _expression(text: object, what: str) -> Expression:
     if not isinstance(text, str):
         raise SettingError(f"{what}: {shown(text)} is no expression; write a string such as 'p99 < 3s'")
     try:
-        expression = parse(text)
-        require_available(expression)
+        return parse(text)
     except SettingError as error:
         raise SettingError(f"{what}: {error}") from None
-    return expression
 
 
 def _bounds(value: Any) -> Iterator[TaskBound]:

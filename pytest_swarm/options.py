@@ -132,6 +132,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
         default="yaml",
         ini_only=True,
     ),
+    Option(
+        "benchmark",
+        None,
+        "entries of pytest-benchmark in every run, not only where one of its options asks for a result",
+        kind="flag",
+        default=False,
+        ini_only=True,
+    ),
     Option("prices-date", None, "day of the prices of public models; else today", parse_day, ini_only=True),
     Option("cassette-max-age", None, "oldest cassette that is replayed, such as 720h", parse_duration, ini_only=True),
 )

@@ -30,19 +30,33 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     try:
-        settings = read_settings(config)
+        session = config.stash[SESSION] = SwarmSession(config, read_settings(config))
     except SettingError as error:
         raise pytest.UsageError(f"swarm: {error}") from None
-    session = config.stash[SESSION] = SwarmSession(config, settings)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Gathering(session), "llm-swarm-gathering")
         config.pluginmanager.register(session.ceiling, "llm-swarm-ceiling")
+    _bridge_to_benchmark(config, session)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     session = config.stash.get(SESSION, None)
     if session is not None:
         session.close()
+
+
+def _bridge_to_benchmark(config: pytest.Config, session: SwarmSession) -> None:
+    if config.pluginmanager.hasplugin("benchmark"):
+        from pytest_swarm.reports.benchmark import BenchmarkBridge
+
+        bridge = BenchmarkBridge(config, _is_swarm, wanted=session.settings.benchmark)
+        config.pluginmanager.register(bridge, "llm-swarm-benchmark")
+
+
+def _is_swarm(item: pytest.Function) -> bool:
+    """Whether a test is more than one measured call."""
+    marked = DEMANDS in item.stash and item.get_closest_marker("swarm") is not None
+    return marked or own_fixture(item, ("swarm",))
 
 
 def _refuse_foreign() -> None:

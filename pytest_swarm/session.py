@@ -25,6 +25,7 @@ from pytest_swarm.verdicts import conclude
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_swarm.reports.baseline_file import FormerReport
     from pytest_swarm.reports.progress import ProgressLine
     from pytest_swarm.settings import Settings
     from pytest_swarm.sources.cassette.recordings import Recordings
@@ -35,7 +36,7 @@ __all__ = ["CHECKED", "DEMANDS", "SESSION", "TRIAL", "SwarmSession"]
 
 
 class SwarmSession:
-    """Lives in the config's stash from `pytest_configure` on."""
+    """Lives in the config's stash from `pytest_configure` on. Raises `SettingError` for a baseline that is none."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self.config = config
@@ -43,6 +44,7 @@ class SwarmSession:
         self.rows = RowFolder(config)
         self.progress = _progress_line(config, settings)
         self.ceiling = SessionCeiling(config, settings.max_cost)
+        self._former = _former_report(settings)
         self._live: dict[str, Trial] = {}
         self._tapped = False
 
@@ -60,7 +62,7 @@ class SwarmSession:
         day = settings.prices_date or datetime.now(UTC).date()
         public = GenaiRates(day, settings.base_url)
         prices = PriceTable(settings.prices, public)
-        return Surroundings(settings, prices, self.systems, outcomes, public, self.ceiling.budget)
+        return Surroundings(settings, prices, self.systems, outcomes, public, self.ceiling.budget, self._former)
 
     @functools.cached_property
     def cassette_dir(self) -> Path:
@@ -245,6 +247,15 @@ class SwarmSession:
 
             httpx.uninstall()
             aiohttp.uninstall()
+
+
+def _former_report(settings: Settings) -> FormerReport | None:
+    """What is compared with."""
+    if settings.baseline is None:
+        return None
+    from pytest_swarm.reports.baseline_file import read_baseline
+
+    return read_baseline(settings.baseline)
 
 
 def _progress_line(config: pytest.Config, settings: Settings) -> ProgressLine | None:

@@ -75,6 +75,8 @@ class Settings:
     """Ceiling for the whole pytest run; the marker's `max_cost` is one for its swarm."""
     plan: bool = False
     baseline: Path | None = None
+    benchmark: bool = False
+    """Whether every run makes entries of pytest-benchmark."""
     json: Path | None = None
     html: Path | None = None
     samples: Path | None = None

@@ -15,6 +15,8 @@ from pytest_swarm.gateway.blocking import BlockingGateway, Portal
 from pytest_swarm.gateway.client import Gateway, Terms
 from pytest_swarm.gateway.preflight import preflight
 from pytest_swarm.gateway.reply import JsonRule
+from pytest_swarm.judging.baseline import NO_BASELINE, Baseline, NoBaseline
+from pytest_swarm.judging.change import changes
 from pytest_swarm.judging.projection import cost_without_cache
 from pytest_swarm.judging.spending import cost_sources
 from pytest_swarm.judging.verdict import Judgement, judge
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pytest_swarm.judging.sla import Expression, TaskBound
     from pytest_swarm.progresswatch import ProgressWatch
     from pytest_swarm.records import Reading
+    from pytest_swarm.reports.baseline_file import FormerReport
     from pytest_swarm.rowfile import RowFile
     from pytest_swarm.settings import Settings
     from pytest_swarm.sources.cassette.recorder import Recorder
@@ -82,6 +85,8 @@ class Surroundings:
     """The part of `prices` that is not the user's."""
     budget: BaseBudget | None = None
     """The cost ceiling of the whole session."""
+    former: FormerReport | None = None
+    """What is compared with."""
     checked: dict[tuple[str, str | None], str | None] = field(default_factory=dict)
     """What pre-flight questions found, by address and model: an error's text, or None."""
 
@@ -114,6 +119,7 @@ class Trial:
         self._around = around
         self.recorder = recorder
         self._ran = False
+        self._number = number
         plan = demands.plan
         self._seed = f"{plan.seed}:{nodeid}:{number}" if number else f"{plan.seed}:{nodeid}"
         settings = around.settings
@@ -190,12 +196,14 @@ class Trial:
         """Judge what was measured and make the record; `test` is the node id without parameters."""
         demands = self.demands
         self.conductor.settle_outside()
+        baseline = self._baseline()
         judgement = judge(
             self.conductor.result,
             demands.expressions if expressions is None else expressions,
             per_task=demands.per_task,
             json_expected=demands.json_rule is not None,
             interrupted=interrupted,
+            baseline=baseline,
         )
         self.judgement = judgement
         self.rows.flush()
@@ -217,6 +225,9 @@ class Trial:
             simulated=f"simulated over HTTP ({said})" if over_http else None,
             ceiling=None if self._own_budget is None else self._own_budget.standing().to_dict(),
             without_cache=self._without_cache(judgement),
+            baseline=None
+            if baseline is NO_BASELINE
+            else changes(result, judgement.metrics, baseline, 1 - judgement.confidence),
             workloads=[fit_of(workload, judgement.metrics) for workload in self._around.settings.workloads],
         )
         return judgement
@@ -224,6 +235,13 @@ class Trial:
     def leave_to_body(self) -> None:
         """The test starts its swarms itself; what it asks beside them is recorded here."""
         self._ran = True
+
+    def _baseline(self) -> Baseline | NoBaseline:
+        """The former run of this test."""
+        if self._around.former is None:
+            return NO_BASELINE
+        found = self._around.former.find(self.nodeid, self._number)
+        return found if isinstance(found, NoBaseline) else Baseline(found, self.demands.per_task)
 
     def finish_recording(self) -> list[str]:
         """Nothing more of the test comes: its cassette is complete, unless a run was stopped before its end.

@@ -21,12 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
-from pytest_swarm.errors import NotAvailable, SettingError, nearest
+from pytest_swarm.errors import SettingError, nearest
 from pytest_swarm.judging.catalogue import Dimension, Metric
 from pytest_swarm.judging.names import parse_metric
 from pytest_swarm.judging.units import NUMBER, parse_value
 
-__all__ = ["Expression", "Metric", "TaskBound", "parse", "parse_metric", "parse_per_task", "require_available"]
+__all__ = ["Expression", "Metric", "TaskBound", "parse", "parse_metric", "parse_per_task"]
 
 _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
@@ -139,18 +139,6 @@ def parse_per_task(text: str) -> TaskBound:
         raise SettingError(f"{text!r} has no value behind {op!r}: say '{kind.strip()} {op} 3s'")
     threshold, value, _ = parse_value(right, kind.strip(), Dimension.SECONDS)
     return TaskBound(text, cast("Literal['latency', 'ttft']", kind.strip()), op, threshold, value)
-
-
-def require_available(expression: Expression) -> None:
-    """Refuse an expression that this version can read but not judge.
-
-    Raises:
-        NotAvailable: the expression compares with a baseline.
-    """
-    if expression.baseline:
-        raise NotAvailable(
-            f"{expression.text!r}: a baseline needs --swarm-baseline, which is not available yet in this version"
-        )
 
 
 def _split(text: str, example: str) -> tuple[str, str, str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final, Literal
 
 from pytest_swarm.columns import SwarmResult
-from pytest_swarm.judging.catalogue import CALL_DISTRIBUTIONS, Dimension, Metric
+from pytest_swarm.judging.baseline import NO_BASELINE, Baseline, NoBaseline, against
+from pytest_swarm.judging.catalogue import CALL_DISTRIBUTIONS, Metric
 from pytest_swarm.judging.metrics import SwarmMetrics
 from pytest_swarm.judging.sla import Expression, TaskBound
 from pytest_swarm.judging.statistics import samples_needed
+from pytest_swarm.judging.told import told
 
 __all__ = ["CONFIDENCE", "Judgement", "LineVerdict", "SlaLine", "Verdict", "judge"]
 
@@ -98,12 +99,14 @@ def judge(
     json_expected: bool = False,
     interrupted: bool = False,
     confidence: float = CONFIDENCE,
+    baseline: Baseline | NoBaseline = NO_BASELINE,
 ) -> Judgement:
     """Judge a swarm by its SLA lines, and by the demand that every task passes unless a line says otherwise.
 
     What failed outweighs what could not be told (`invalid`): a metric without data, a run that ended early, JSON that
     was asked for (`json_expected`) and never came to be checked. `interrupted` says that the user stopped the swarm:
     that is then the verdict, whatever its part shows. A run that a cost ceiling ended is invalid in the same way.
+    `baseline` is what lines with that word compare with.
     """
     metrics = SwarmMetrics(result, per_task)
     statuses: Counter[str] = sum((run.tasks.statuses for run in metrics.runs), Counter())
@@ -111,7 +114,7 @@ def judge(
     over_budget = any(run.over_budget for run in result.runs)
     if statuses and set(statuses) == {"skipped"} and not interrupted and not over_budget:
         return Judgement("skipped", [], [_all_skipped(result, statuses.total())], metrics, confidence)
-    lines = [_line(expression, metrics, confidence) for expression in expressions]
+    lines = [_line(expression, metrics, confidence, baseline) for expression in expressions]
     failed = [line.reason for line in lines if line.verdict == "fail"]
     failed += _not_passed(statuses, expressions)
     unknown = [line.reason for line in lines if line.verdict == "invalid"]
@@ -128,21 +131,23 @@ def judge(
     return Judgement(verdict, lines, reasons, metrics, confidence)
 
 
-def _line(expression: Expression, metrics: SwarmMetrics, confidence: float) -> SlaLine:
-    metric, threshold = expression.metric, expression.threshold
+def _line(expression: Expression, metrics: SwarmMetrics, confidence: float, baseline: Baseline | NoBaseline) -> SlaLine:
+    metric, threshold, note = expression.metric, expression.threshold, ""
     seen = metrics.observe(metric)
     lower, upper = (None, None) if seen.value is None else metrics.bounds(metric, confidence)
     verdict: LineVerdict = "invalid"
     if seen.value is None:
         reason = f"{expression}: {seen.reason}"
     elif threshold is None:
-        reason = f"{expression}: there is no baseline to compare with"
+        compared = against(baseline, expression, metrics, seen.value, 1 - confidence)
+        threshold, verdict, note = compared.threshold, compared.verdict, compared.note
+        reason = "" if verdict == "pass" else f"{expression}: {compared.reason}"
     elif expression.holds(seen.value, threshold):
         verdict, reason = "pass", ""
     else:
-        observed = _figure(seen.value, metric.dimension, threshold)
-        verdict, reason = "fail", f"{expression}: it is {observed}"
-    note = "" if seen.value is None else _unproven(expression, metrics, lower, upper, confidence)
+        verdict, reason = "fail", f"{expression}: it is {told(seen.value, metric.dimension, threshold)}"
+    if seen.value is not None and not expression.baseline:
+        note = _unproven(expression, metrics, lower, upper, confidence)
     return SlaLine(
         str(expression), str(metric), seen.value, threshold, expression.op, verdict, reason, lower, upper, note
     )
@@ -213,20 +218,3 @@ def _all_skipped(result: SwarmResult, many: int) -> str:
 
 def _told(statuses: Counter[str]) -> str:
     return f" ({', '.join(f'{many} {status}' for status, many in statuses.items())})" if statuses else ""
-
-
-def _figure(value: float, dimension: Dimension, threshold: float) -> str:
-    """A figure with as many digits as it takes to tell it from the threshold."""
-    scale = 100 if dimension is Dimension.SHARE else 1
-    number = next(
-        (text for digits in (4, 9) if (text := _plain(value * scale, digits)) != _plain(threshold * scale, digits)),
-        _plain(value * scale, 17),
-    )
-    before = "$" if dimension is Dimension.DOLLARS else ""
-    after = {Dimension.SECONDS: "s", Dimension.SHARE: "%", Dimension.PER_SECOND: "/s"}.get(dimension, "")
-    return f"{before}{number}{after}"
-
-
-def _plain(value: float, digits: int) -> str:
-    """Without an exponent, and never fewer digits than a whole number has."""
-    return f"{Decimal(f'{value:.{max(digits, len(str(int(abs(value)))))}g}'):f}"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pytest_swarm.judging.catalogue import Dimension
 from pytest_swarm.judging.sla import parse_metric
+from pytest_swarm.reports.baselined import baseline_lines
 from pytest_swarm.reports.ceiling import ceiling_lines
 from pytest_swarm.reports.figures import (
     cells,
@@ -59,6 +60,7 @@ def block_lines(record: Record, width: int) -> Iterator[Line]:
         yield from labelled("plan", flow(_plan(record), body))
         yield from _source(record, body)
         yield from _figures(record, body)
+        yield from labelled("baseline", baseline_lines(record["baseline"], body))
         if record["search"] is not None:
             yield from search_lines(record["search"], body)
     yield from _levels(record, body)

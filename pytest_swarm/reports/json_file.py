@@ -51,6 +51,7 @@ _TEST_KEYS: Final = (
     "json_errors",
     "cost_sources",
     "ceiling",
+    "baseline",
     "in_flight_max",
     "audit",
     "search",

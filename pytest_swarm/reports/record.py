@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pytest_swarm.columns import Failure, RunResult, SwarmResult
@@ -43,6 +43,7 @@ def test_record(
     simulated: str | None = None,
     ceiling: dict[str, Any] | None = None,
     without_cache: Observation | None = None,
+    baseline: dict[str, Any] | None = None,
     workloads: Iterable[Fit] = (),
 ) -> dict[str, Any]:
     """The record of one test, as plain data.
@@ -50,7 +51,8 @@ def test_record(
     `test` is the node id without parameters, `param_model` the model when the test is parametrised by it. `simulated`
     says by whom no model was called; it is made up when the result's own gateway is the simulated one. `ceiling` is how
     the test's own cost ceiling stands (`traffic.budget.Standing.to_dict`). `without_cache` is what a task would have
-    cost without prompt caches, where somebody wanted to know. `workloads` is how the user's workloads fit.
+    cost without prompt caches, where somebody wanted to know. `baseline` is how the test has moved since a former run
+    (`judging.change.changes`), where there is one to compare with. `workloads` is how the user's workloads fit.
     """
     metrics = judgement.metrics
     if simulated is None and result.gateway_kind == "simulated":
@@ -81,13 +83,19 @@ def test_record(
         },
         "failures": _failures(result.runs),
         "json_errors": _json_errors(result.runs),
-        "notes": [*result.notes, *_why_unpriced(metrics, judgement), *_costs_apart(result.runs)],
+        "notes": [
+            *result.notes,
+            *_why_unpriced(metrics, judgement),
+            *_costs_apart(result.runs),
+            *_unlike_baseline(baseline),
+        ],
         "audit": _worst_audit([run.audit for run in result.runs if run.audit is not None]),
         "spent": _spent(result.runs),
         "without_cache": None
         if without_cache is None
         else {"cost_per_task": without_cache.value, "reason": without_cache.reason},
         "workloads": [fit.to_dict() for fit in workloads],
+        "baseline": baseline,
         "cost_sources": dict(sum(map(cost_sources, result.runs), Counter())),
         "ceiling": ceiling,
         "search": None,
@@ -139,6 +147,18 @@ def _costs_apart(runs: Iterable[RunResult]) -> list[str]:
     """Where the gateway reports other costs than our prices give."""
     apart = divergence(runs)
     return [] if apart is None else [str(apart)]
+
+
+def _unlike_baseline(baseline: Mapping[str, Any] | None) -> Iterator[str]:
+    """Why figures may differ from those of the baseline though the system under test is the same."""
+    if baseline is None:
+        return
+    if baseline["missing"] is not None:
+        yield baseline["missing"]
+    elif baseline["differences"]:
+        yield f"not the same as in the baseline {baseline['file']}: {', '.join(baseline['differences'])}"
+    if baseline["verdict"] in ("fail", "error", "interrupted"):
+        yield f"the baseline's own verdict is {baseline['verdict']}"
 
 
 def _worst_audit(audits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

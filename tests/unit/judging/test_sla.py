@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_swarm.errors import NotAvailable, SettingError
+from pytest_swarm.errors import SettingError
 from pytest_swarm.judging.catalogue import (
     CALL_NAMED,
     COUNTED_OUTCOMES,
@@ -13,7 +13,7 @@ from pytest_swarm.judging.catalogue import (
     WORD_STATISTICS,
     Dimension,
 )
-from pytest_swarm.judging.sla import Metric, TaskBound, parse, parse_metric, parse_per_task, require_available
+from pytest_swarm.judging.sla import Metric, TaskBound, parse, parse_metric, parse_per_task
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,10 @@ def test_every_comparison(op, holds):
         ("success_rate >= baseline * .98", "success_rate >= baseline * .98", 0.98),
     ],
 )
-def test_a_baseline_is_read_and_refused_apart(text, normal, factor):
+def test_a_baseline_is_read(text, normal, factor):
     expression = parse(text)
     assert (str(expression), expression.factor, expression.threshold) == (normal, factor, None)
     assert parse(normal) == expression
-    with pytest.raises(
-        NotAvailable, match="a baseline needs --swarm-baseline, which is not available yet in this version"
-    ):
-        require_available(expression)
-
-
-def test_a_threshold_is_available():
-    require_available(parse("p99 < 3s"))
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,11 @@ def test_what_failed_outweighs_what_could_not_be_told():
 def test_a_baseline_that_is_not_there_is_invalid():
     judgement = judged(statuses("passed"), "latency.p99 < baseline")
     assert judgement.verdict == "invalid"
-    assert judgement.reasons == ["latency.p99 < baseline: there is no baseline to compare with"]
+    (reason,) = judgement.reasons
+    assert reason == (
+        "latency.p99 < baseline: there is no baseline to compare with; "
+        "write one with --swarm-json=FILE and name it with --swarm-baseline=FILE"
+    )
     assert judgement.lines[0].observed == 1.0
 
 

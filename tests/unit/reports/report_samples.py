@@ -65,6 +65,7 @@ def record(**changed):
         "cost_sources": {"table": 100},
         "ceiling": None,
         "search": None,
+        "baseline": None,
         "without_cache": None,
         "workloads": [],
         "json_errors": [],
