@@ -57,6 +57,18 @@ def test_a_plain_stream() -> None:
     assert (reading.model, reading.request_id, reading.notes) == ("claude-x", "msg_1", ())
 
 
+def test_without_its_first_event_a_stream_is_read_and_its_input_stays_unknown() -> None:
+    """llama.cpp leaves `message_start` out when the reply begins with half a character, as Korean does."""
+    body = [
+        (0.2, events(opened(0, type="text", text=""), text("안"))),
+        (0.3, events(text("녕"), stopped())),
+        (0.4, events(ended("max_tokens", output_tokens=6), STOP)),
+    ]
+    reading = read(body, wire=WIRE)
+    assert (reading.outcome, reading.text, reading.first_token) == ("incomplete", "안녕", 0.2)
+    assert reading.usage == Usage(input_tokens=None, output_tokens=6)
+
+
 def test_thinking_starts_the_first_token_and_not_the_first_output() -> None:
     body = [
         (0.1, events(start(), opened(0, type="thinking", thinking="", signature=""))),

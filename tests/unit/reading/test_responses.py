@@ -64,6 +64,19 @@ def test_a_plain_stream() -> None:
     assert (reading.usage.input_tokens, reading.usage.cached_tokens, reading.usage.output_tokens) == (20, 8, 9)
 
 
+def test_first_events_that_come_again_are_no_pieces() -> None:
+    """llama.cpp repeats them while it holds half a character back."""
+    body = [
+        (0.1, events(begun(), added(message()))),
+        (0.2, events(delta("안"), begun())),
+        (0.3, events(begun(), begun())),
+        (0.4, events(delta("녕"), final(output=[message(output_text("안녕"))], usage=USAGE))),
+    ]
+    reading = read(body, wire=WIRE)
+    assert (reading.outcome, reading.text, reading.notes) == ("ok", "안녕", ())
+    assert (reading.first_token, reading.last_content, len(reading.gaps)) == (0.2, 0.4, 1)
+
+
 @pytest.mark.parametrize("kind", ["reasoning_text", "reasoning_summary_text"])
 def test_reasoning_starts_the_first_token_and_not_the_first_output(kind: str) -> None:
     reasoning = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}
