@@ -56,7 +56,7 @@ class RunMetrics:
 
     def __init__(self, run: RunResult, per_task: Sequence[TaskBound] = ()) -> None:
         self.run = run
-        self.tasks = MeasuredTasks(run.tasks)
+        self.tasks = MeasuredTasks(run.tasks, run.shed)
         self.calls = MeasuredCalls(run.calls)
         self._per_task = per_task
         self._samples: dict[tuple[str, str | None], array[float]] = {}

@@ -79,8 +79,12 @@ def tail_test(now: Sequence[float], before: Sequence[float], percentile: float, 
     above = min(max(many - math.ceil(many * percentile / 100), least), many - least)
     if not 0 < above < many:
         return UNTOLD
-    cut = sorted((*now, *before))[many - above - 1]
-    return fisher(*((len(sample) - bisect_right(sample, cut), len(sample)) for sample in (now, before)))
+    every = sorted((*now, *before))
+    lowest = every[many - above]
+    # Equal values are not parted: all of them are in, unless that is further from what is wanted than none of them.
+    wide, narrow = (many - cut(every, lowest) for cut in (bisect_left, bisect_right))
+    cut = bisect_right if narrow >= least and above - narrow < wide - above else bisect_left
+    return fisher(*((len(sample) - cut(sample, lowest), len(sample)) for sample in (now, before)))
 
 
 def _least_tail(n: int, m: int, level: float) -> int:

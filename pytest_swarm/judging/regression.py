@@ -47,7 +47,7 @@ class Evidence:
     p: float
     """The smallest p-value (one-sided) of that evidence; of the figure itself where there is none."""
     ratio: float | None = None
-    """By what factor the whole distribution has moved; None where it has no such factor."""
+    """By what factor the whole distribution has moved, where that is the evidence."""
     enough: bool = True
     """Whether so many values can show a change that matters: any at all, and one by `BLIND` where one was seen."""
 
@@ -83,15 +83,15 @@ def of_samples(
     if own is None:
         return None
     enough = least_p(len(now), len(before)) <= half
-    ratio = scale_ratio(now, before)
     if beyond and own[side] <= half:
-        return Evidence("figure", own[side], ratio, enough)
-    if ratio is not None and (ratio > factor if upwards else ratio < factor):
-        moved = mann_whitney(now, reference)[side]
-        if moved <= half and not _contradicts(statistic, now, before, ratio, upwards):
-            return Evidence("whole", moved, ratio, enough)
+        return Evidence("figure", own[side])
+    moved = mann_whitney(now, reference)[side]
+    ratio = scale_ratio(now, before) if moved <= half else None
+    further = ratio is not None and (ratio > factor if upwards else ratio < factor)
+    if ratio is not None and further and not _contradicts(statistic, now, before, ratio, upwards):
+        return Evidence("whole", moved, ratio)
     shown = detectable(now, before, level) if beyond else None
-    return Evidence("", own[side], ratio, enough and (shown is None or shown <= BLIND))
+    return Evidence("", own[side], enough=enough and (shown is None or shown <= BLIND))
 
 
 def _reference(factor: float, upwards: bool) -> float:

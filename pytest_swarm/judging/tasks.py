@@ -25,6 +25,7 @@ _FATE: Final = {
     "timeout": "timed out",
     "json_invalid": "got invalid JSON",
     "schema_invalid": "got JSON that does not fit the schema",
+    "shed": "were shed",
 }
 _STEADY_TASKS: Final = 10
 """Fewer tasks have no first tenth."""
@@ -34,21 +35,29 @@ class MeasuredTasks:
     """The tasks of one run that are measured.
 
     Attributes:
-        statuses: how many tasks ended in which status, skipped and cancelled ones included.
-        counted: how many tasks count: all but skipped and cancelled ones.
+        statuses: how many tasks ended in which status, skipped and cancelled ones included; `shed` are those that were
+            due and never started.
+        counted: how many tasks count: all but skipped and cancelled ones, and those that were shed.
+        offered: how many tasks rates are of: those that count, and those that were shed.
         passed: how many of these passed.
     """
 
-    def __init__(self, columns: TaskColumns) -> None:
+    def __init__(self, columns: TaskColumns, shed: int = 0) -> None:
+        """A row of a task that was run again stands for none; `shed` of those that were cancelled were never started."""
         self._columns = columns
-        measured = [not warmup for warmup in columns.warmup]
+        measured = [not warmup and not again for warmup, again in zip(columns.warmup, columns.rescheduled, strict=True)]
         codes = Counter(compress(columns.status, measured))
         self.statuses = Counter({TASK_STATUSES[code]: many for code, many in sorted(codes.items())})
+        if shed:
+            self.statuses["shed"] = shed
+            self.statuses["cancelled"] -= shed
+            self.statuses = +self.statuses
         self._counted = [
             wanted and status not in _UNCOUNTED for wanted, status in zip(measured, columns.status, strict=True)
         ]
         self._passed = [wanted and status == _PASSED for wanted, status in zip(measured, columns.status, strict=True)]
         self.counted = sum(self._counted)
+        self.offered = self.counted + shed
         self.passed = self.statuses["passed"]
 
     def figures(self, name: str) -> array[float]:
@@ -88,8 +97,8 @@ class MeasuredTasks:
         return f"none of {many} tasks passed ({told})" if many else ""
 
     def success(self) -> tuple[int, int]:
-        """How many tasks passed, of how many that count."""
-        return self.passed, self.counted
+        """How many tasks passed, of how many that were offered."""
+        return self.passed, self.offered
 
     def span(self) -> float:
         """Seconds from the first start to the last end of the tasks that count."""
@@ -126,13 +135,13 @@ class MeasuredTasks:
         return sum(begin < end <= until for end in compress(self._columns.end, self._passed)) / (until - begin)
 
     def good(self, bounds: Sequence[TaskBound]) -> tuple[int, int]:
-        """How many tasks passed and met every bound, of how many that count. What is not known is not met."""
+        """How many tasks passed and met every bound, of how many that were offered. What is not known is not met."""
         if not bounds:
             raise NoData("no data: nothing says what a good task is; add sla(..., per_task=['latency < 3s'])")
         if not self.counted:
             raise NoData(self.why_uncounted())
         met = [all(bound) for bound in zip(*(self._meets(bound) for bound in bounds), strict=True)]
-        return sum(met), self.counted
+        return sum(met), self.offered
 
     def _meets(self, bound: TaskBound) -> list[bool]:
         """For every passed task whether it meets the bound."""

@@ -24,8 +24,8 @@ CONFIDENCE: Final = 0.95
 """Of every bound, where nothing else is asked for."""
 
 _LIFTED_BY: Final = {
-    "success_rate": frozenset({"failed", "timeout", "json_invalid", "schema_invalid"}),
-    "error_rate": frozenset({"failed", "timeout", "json_invalid", "schema_invalid"}),
+    "success_rate": frozenset({"failed", "timeout", "json_invalid", "schema_invalid", "shed"}),
+    "error_rate": frozenset({"failed", "timeout", "json_invalid", "schema_invalid", "shed"}),
     "json_valid_rate": frozenset({"json_invalid"}),
     "schema_valid_rate": frozenset({"json_invalid", "schema_invalid"}),
 }
