@@ -64,8 +64,6 @@ def require(name: str, value: object, available: frozenset[str], what: str) -> N
     """
     if name == "concurrency" and isinstance(value, tuple):
         raise NotAvailable(f"{what}: {_written(value)} is not available yet in this version")
-    if name == "record-mode" and value == "check":
-        raise NotAvailable(f"{what}: {_written(value)} is not available yet in this version")
     if name not in available:
         raise NotAvailable(f"{what} is not available yet in this version")
 

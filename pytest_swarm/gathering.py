@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Gathering", "describe_session", "put_on_report"]
 
+_RECORDING = {
+    "missing": "recording swarms that have no cassette to",
+    "all": "recording every swarm anew to",
+    "check": "asking again a sample of each cassette in",
+}
+
 _ATTRIBUTE = "swarm_records"
 """Of a test report: the test records, plain data that xdist carries to the controller."""
 
@@ -36,8 +42,8 @@ def describe_session(session: SwarmSession, swarms: int) -> list[str]:
     tests = "1 swarm test" if swarms == 1 else f"{swarms} swarm tests"
     lines = [f"swarm: {tests}, {_source(session)}"]
     if session.recordings is not None:
-        what = "every swarm anew" if session.recordings.mode == "all" else "swarms that have no cassette"
-        lines.append(f"swarm: recording {what} to {_shown(session.cassette_dir)}")
+        what = _RECORDING[session.recordings.mode]
+        lines.append(f"swarm: {what} {_shown(session.cassette_dir)}")
     return lines
 
 

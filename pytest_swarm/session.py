@@ -158,6 +158,12 @@ class SwarmSession:
                 number=number,
                 watcher=watcher,
             )
+        if self.recordings is not None and self.recordings.mode == "check":
+            from pytest_swarm.rechecktrial import RecheckTrial
+
+            cassette = self.recordings.existing(item.nodeid, number)
+            rows = self.rows.open(item.nodeid)
+            return RecheckTrial(item.nodeid, demands, self.around, rows, cassette, number=number, watcher=watcher)
         recorded = self.recordings is not None and self.recordings.wants(item.nodeid, number)
         return Trial(
             item.nodeid,

@@ -170,6 +170,37 @@ async def test_chat(gateway, agent):
     assert len(part.interactions) >= told.stat().st_size
 
 
+def test_a_sample_is_asked_again_and_compared(
+    suite: Run, pytester: pytest.Pytester, small_gateway: SmallGateway
+) -> None:
+    code = CHAT + CHAT.replace("test_chat", "test_moved").replace("async def", "def").replace("await ", "")
+    suite(code, "--swarm-record").assert_outcomes(passed=2)
+    moved = pytester.path / PLACE.with_name("test_moved.yaml")
+    moved.write_text(moved.read_text().replace('"model": "echo"', '"model": "status-503"'))
+    before = (pytester.path / PLACE).read_bytes()
+    asked = len(small_gateway.requests)
+    code = code.replace("gateway.chat(", "gateway.never(").replace("tasks=4", "tasks=40")
+    code = code.replace("@pytest", '@pytest.mark.sla("p99 < 0.001ms")\n@pytest') + CHAT.replace("test_chat", "test_new")
+    result = suite(code, "--swarm-record", "--swarm-record-mode=check")
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "swarm: asking again a sample of each cassette in cassettes/",
+            "swarm: test_it.py::test_new has no cassette to check; record it with --swarm-record",
+            "*what was recorded as ok is answered as server_error*",
+            "*drift: asked again 4 of 4 exchanges in*",
+            "*drift: outcome: as recorded",
+            "*drift: shape: as recorded",
+            "*drift: output tokens: median 5, recorded 5 (+0%)",
+            "*drift: time to the end: median 0.0*",
+            "*drift: outcome: 4 of 4 moved: ok -> server_error (4)",
+        ]
+    )
+    assert len(small_gateway.requests) == asked + 8
+    assert (pytester.path / PLACE).read_bytes() == before
+    assert files(pytester) == ["test_it/test_chat.yaml", "test_it/test_moved.yaml"]
+
+
 def test_workers_of_xdist_record_each_and_merge(suite: Run, pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nswarm_cassette_format = json\n")

@@ -26,6 +26,7 @@ PYTEST_SIDE = (
     "options",
     "progresswatch",
     "pytest_plugin",
+    "rechecktrial",
     "rowfolder",
     "searchtrial",
     "session",
@@ -82,7 +83,16 @@ KNOWS_PYTEST = (*PYTEST_SIDE, "reports/benchmark")
 PYTEST = frozenset({"_pytest", "pytest", "pytest_asyncio", "pytest_benchmark", "xdist"})
 
 LOADED_ON_DEMAND = frozenset(
-    {"gateway/preflight", "inline", "searchtrial", "sources/live", "sources/simulated/http_front", "tap/aiohttp", "trial"}
+    (
+        "gateway/preflight",
+        "inline",
+        "rechecktrial",
+        "searchtrial",
+        "sources/live",
+        "sources/simulated/http_front",
+        "tap/aiohttp",
+        "trial",
+    )
 )
 """Modules that need a third-party package to load: others import them inside functions only."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_swarm.sources.cassette.scan import Scanner
     from pytest_swarm.sources.cassette.writer import CassetteWriter
 
-__all__ = ["MANY", "Place", "Recorder"]
+__all__ = ["MANY", "Place", "Recorder", "interaction_of"]
 
 MANY: Final = 1000
 """Interactions above which a file in JSON is suggested: it loads ten times as fast."""
@@ -86,7 +86,7 @@ class Recorder:
         pieces, exchange.kept = exchange.kept or [], None
         if exchange.ending in (None, Ending.BUDGET) or self._over:
             return
-        interaction = self._redactor.interaction(_interaction(exchange, pieces, place, gateway))
+        interaction = self._redactor.interaction(interaction_of(exchange, pieces, place, gateway))
         finding = self._scanner.scan(interaction)
         if finding is not None:
             self._refuse(place, str(finding))
@@ -129,7 +129,8 @@ class Recorder:
             self.problem = f"the cassette {self.path} cannot be written: {error.strerror or error}"
 
 
-def _interaction(exchange: Exchange, pieces: list[tuple[float, bytes]], place: Place, gateway: str) -> Interaction:
+def interaction_of(exchange: Exchange, pieces: list[tuple[float, bytes]], place: Place, gateway: str) -> Interaction:
+    """A finished exchange with its pieces; `gateway` as for `Recorder.end`. Nothing is redacted yet."""
     assert exchange.ending is not None
     plain = decoded(exchange.headers, pieces)
     source: Literal["live", "simulated"] = (

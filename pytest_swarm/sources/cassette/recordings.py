@@ -21,7 +21,8 @@ class Recordings:
 
     directory: Path
     mode: str = "missing"
-    """``missing``: a swarm without a complete cassette is recorded, whole. ``all``: every swarm is, anew."""
+    """``missing``: a swarm without a complete cassette is recorded, whole. ``all``: every swarm is, anew. ``check``:
+    none is; a sample of each cassette is asked again."""
     form: str = "yaml"
     redact_fields: tuple[str, ...] = ()
     secrets: Callable[[], Mapping[str, str]] = dict
@@ -36,11 +37,17 @@ class Recordings:
         """Where the cassette of a swarm is or will be."""
         return cassette_path(self.directory, nodeid, number=number, form=self.form)
 
+    def existing(self, nodeid: str, number: int = 0) -> Path | None:
+        """The complete cassette of a swarm, in whichever form; None where there is none."""
+        return find_cassette(self.directory, nodeid, number=number)
+
     def wants(self, nodeid: str, number: int = 0) -> bool:
         """Whether a swarm is recorded now. One that this session has recorded is recorded again when it runs again."""
+        if self.mode == "check":
+            return False
         if self.mode == "all" or self.path(nodeid, number) in self._made:
             return True
-        return find_cassette(self.directory, nodeid, number=number) is None
+        return self.existing(nodeid, number) is None
 
     def open(self, nodeid: str, number: int = 0) -> Recorder:
         """A recorder for a swarm. Nothing is on disk before its first exchange."""
