@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_swarm.errors import SettingError
-from pytest_swarm.judging.sla import parse, parse_metric
+from pytest_swarm.judging.sla import Expression, parse, parse_metric
 from pytest_swarm.judging.verdict import Judgement
-from pytest_swarm.swarm.plan import plan_from
+from pytest_swarm.swarm.plan import Plan, plan_from
+from pytest_swarm.swarm.searching import MAX_TASKS, search_from
 from pytest_swarm.trial import Demands, Trial
 
 if TYPE_CHECKING:
     from pytest_swarm.settings import Settings
     from pytest_swarm.tap.routing import Agent
 
-__all__ = ["InlineResult", "InlineSwarm"]
+__all__ = ["InlineResult", "InlineSearch", "InlineSwarm"]
 
 
 class InlineResult:
@@ -45,6 +47,31 @@ class InlineResult:
         return self._trial.conclude(self._test, expressions=tuple(levels))
 
 
+class InlineSearch:
+    """What came of `swarm.search`; true when some load held.
+
+    Attributes:
+        held: the largest load that held; None when none did.
+        missed: the smallest load that did not; None when all did.
+        probes: the curve, a dict for every run as in the JSON report, from the lowest load to the highest.
+        verdict: `pass`, `fail` or `invalid`, with its `reasons`.
+    """
+
+    def __init__(self, found: Mapping[str, Any], reasons: list[str]) -> None:
+        self.held: float | None = found["held"]
+        self.missed: float | None = found["missed"]
+        self.probes: list[dict[str, Any]] = found["probes"]
+        self.verdict: str = found["verdict"]
+        self.reasons = reasons
+
+    def __bool__(self) -> bool:
+        return self.verdict == "pass"
+
+    def __repr__(self) -> str:
+        # What a failed `assert` shows.
+        return f"<{self.verdict}: {'; '.join(self.reasons)}>" if self.reasons else f"<{self.verdict}: {self.held}>"
+
+
 class InlineSwarm:
     """Runs coroutine functions as swarms: ``result = await swarm.run(body, tasks=100, concurrency=10)``."""
 
@@ -64,13 +91,44 @@ class InlineSwarm:
 
         Raises `SettingError` for a wrong argument, or a body that is no coroutine function.
         """
-        if not inspect.iscoroutinefunction(body):
-            raise SettingError("swarm.run(body): the body must be a coroutine function (async def)")
-        plan = plan_from((), arguments, self._settings)
+        _check_body(body, "swarm.run(body)")
+        trial = self._open_trial(self._demands(plan_from((), arguments, self._settings)))
+        await self._run(trial, body)
+        return InlineResult(trial, self._test)
+
+    async def search(
+        self,
+        body: Callable[..., Awaitable[object]],
+        metric: str,
+        low: object,
+        high: object,
+        *,
+        sla: Sequence[str],
+        max_tasks: int = MAX_TASKS,
+        **arguments: Any,
+    ) -> InlineSearch:
+        """Find the largest load that holds, as the marker `swarm_search` does; `arguments` are those of `swarm`.
+
+        Raises `SettingError` for a wrong argument, or a body that is no coroutine function.
+        """
+        _check_body(body, "swarm.search(body)")
+        asked = {"metric": metric, "low": low, "high": high, "sla": sla, "max_tasks": max_tasks}
+        search, texts = search_from((), asked, (), arguments, self._settings)
+        demands = self._demands(search.at(search.low), map(parse, texts))
+        if not demands.expressions:
+            raise SettingError("swarm.search(sla=...): nothing says what must hold; name a level such as ['p95 < 5s']")
+        trial = self._open_trial(replace(demands, search=search))
+        await self._run(trial, body)
+        assert trial.record is not None
+        return InlineSearch(trial.record["search"], trial.record["reasons"])
+
+    def _demands(self, plan: Plan, levels: Iterable[Expression] = ()) -> Demands:
         # Then its models are shown side by side, as those of a marked test are.
         parametrised = plan.model is not None and plan.model == self._parametrised_model
-        levels = tuple(map(parse, self._settings.sla))
-        trial = self._open_trial(Demands(plan, levels, model=plan.model, parametrised=parametrised))
+        expressions = tuple(dict.fromkeys([*levels, *map(parse, self._settings.sla)]))
+        return Demands(plan, expressions, model=plan.model, parametrised=parametrised)
+
+    async def _run(self, trial: Trial, body: Callable[..., Awaitable[object]]) -> None:
         wanted = set(inspect.signature(body).parameters) & {"agent", "gateway"}
 
         async def one(agent: Agent) -> object:
@@ -82,4 +140,8 @@ class InlineSwarm:
         finally:
             trial.conclude(self._test)
             trial.rows.close()
-        return InlineResult(trial, self._test)
+
+
+def _check_body(body: object, what: str) -> None:
+    if not inspect.iscoroutinefunction(body):
+        raise SettingError(f"{what}: the body must be a coroutine function (async def)")
