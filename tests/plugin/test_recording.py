@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import vcr.serializers.yamlserializer  # noqa: F401 - for the whole module: pytester forgets what a test imports first
+import yaml  # noqa: F401 - for the whole module: pytester forgets what a test imports first
 
 from pytest_swarm.sources.cassette.file import Cassette, read_cassette
 from tests.plugin.conftest import HEADER, Run

@@ -122,12 +122,13 @@ def _items(path: Path, text: str, *, complete: bool) -> list[Any]:
 
 
 def _yaml(text: str) -> Any:
-    from vcr.serializers.yamlserializer import deserialize
-    from yaml import YAMLError
+    import yaml
 
+    # Not vcrpy's own reader, which in older versions makes whatever Python object a file names.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return deserialize(text)
-    except YAMLError as error:
+        return yaml.load(text, Loader=loader)  # noqa: S506 - both loaders are safe
+    except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
 
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
-from io import BytesIO
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 
@@ -237,8 +236,6 @@ def _bytes(content: object, encoded: str | None) -> bytes:
     if isinstance(content, dict | list):
         # What vcrpy keeps of aiohttp's `json=...`; aiohttp sends it with these separators.
         return json.dumps(content).encode()
-    if isinstance(content, BytesIO):
-        return content.getvalue()
     raise TypeError(f"a body is {type(content).__name__}, not a text or bytes")
 
 
