@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from typing import Final, NamedTuple
 
 __all__ = ["Decoded", "decoded"]
@@ -24,8 +23,8 @@ class Decoded(NamedTuple):
 def decoded(headers: Mapping[str, str], pieces: Iterable[tuple[float | None, bytes]]) -> Decoded:
     """A response without content-encoding, its content-length that of the decoded body.
 
-    `pieces` may be decoded already, which clients do before anybody can look. What cannot be decoded, for want of a
-    package or because it is broken, stays as it is, with its headers.
+    `pieces` may be decoded already, which clients do before anybody can look. What cannot be decoded, because it is
+    broken or in a coding that needs a package, stays as it is, with its headers.
     """
     kept = list(pieces)
     plain = dict(headers)
@@ -70,7 +69,7 @@ def _undo(codings: list[str], pieces: list[tuple[float | None, bytes]]) -> list[
         if len(steps) != len(codings):
             return None
         return [(at, _through(steps, data)) for at, data in pieces]
-    except Exception:  # noqa: BLE001 - decoders raise errors of their own packages
+    except zlib.error:
         return None
 
 
@@ -97,20 +96,8 @@ def _deflate() -> Decode:
     return decode
 
 
-def _brotli() -> Decode:
-    decode: Decode = import_module("brotli").Decompressor().process
-    return decode
-
-
-def _zstd() -> Decode:
-    decode: Decode = import_module("zstandard").ZstdDecompressor().decompressobj().decompress
-    return decode
-
-
 _DECODERS: Final[Mapping[str, Callable[[], Decode]]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _deflate,
-    "br": _brotli,
-    "zstd": _zstd,
 }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MANY", "Place", "Recorder", "interaction_of"]
 
 MANY: Final = 1000
-"""Interactions above which a file in JSON is suggested: it loads ten times as fast."""
+"""Interactions above which a file in JSON is suggested: it loads faster, by far in plain vcrpy."""
 
 
 class Place(NamedTuple):
@@ -66,7 +66,7 @@ class Recorder:
         if self.problem is not None:
             return self.problem
         one = "1 exchange" if self.count == 1 else f"{self.count} exchanges"
-        more = "; swarm_cassette_format = json loads ten times as fast" if self.count > MANY else ""
+        more = "; with swarm_cassette_format = json it would load faster" if self.count > MANY else ""
         yaml = self.path.suffix != ".json"
         return f"recorded {one} to {self.path}{more if yaml else ''}"
 

@@ -54,7 +54,7 @@ class CassetteWriter:
         file = self._opened()
         comma = "," if self.count else ""
         text = yaml_item(item) if self._form == "yaml" else f"{comma}{json_item(item)}\n"
-        _write_all(file, text.encode())
+        _write_all(file, text.encode("utf-8", "replace"))
         self._written.add(interaction.identity)
 
     @property

@@ -130,3 +130,12 @@ def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
         CassetteWriter(tmp_path / "file" / "test.yaml").append(STREAMED)
+
+
+@FORMS
+def test_a_text_that_no_file_can_hold_is_written_all_the_same(tmp_path: Path, form: str) -> None:
+    writer = CassetteWriter(tmp_path / f"test.{form}")
+    writer.append(replace(STREAMED, error="half a character: \ud83d"))
+    writer.complete()
+    (found,) = read_cassette(writer.path).interactions
+    assert found.error == "half a character: ?"

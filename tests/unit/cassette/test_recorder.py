@@ -25,6 +25,7 @@ from pytest_swarm.records import Reading
 from pytest_swarm.sources.cassette.file import Cassette, read_cassette
 from pytest_swarm.sources.cassette.interaction import Interaction
 from pytest_swarm.sources.cassette.recorder import Recorder
+from pytest_swarm.sources.cassette.recordings import Recordings
 from pytest_swarm.sources.cassette.redact import Redactor
 from pytest_swarm.sources.cassette.scan import Scanner
 from pytest_swarm.sources.cassette.writer import CassetteWriter
@@ -294,6 +295,38 @@ def test_a_disk_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     assert recorder.problem.startswith(f"the cassette {tmp_path}/file/test.yaml cannot be written: ")
     end(recorder, "two")
     recorder.finish(complete=True)
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_the_note_counts_and_suggests_json_for_many(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_swarm.sources.cassette.recorder.MANY", 1)
+    recorder = recorder_at(tmp_path / f"test.{form}")
+    end(recorder, "one")
+    assert recorder.note == f"recorded 1 exchange to {recorder.path}"
+    end(recorder, "two")
+    more = "; with swarm_cassette_format = json it would load faster" if form == "yaml" else ""
+    assert recorder.note == f"recorded 2 exchanges to {recorder.path}{more}"
+
+
+def test_a_place_that_is_taken_meanwhile_is_told(tmp_path: Path) -> None:
+    recorder = recorder_at(tmp_path / "test.yaml")
+    end(recorder, "one")
+    (tmp_path / "test.yaml").mkdir()
+    recorder.finish(complete=True)
+    assert recorder.problem is not None
+    assert recorder.problem.startswith(f"the cassette {tmp_path}/test.yaml cannot be written: ")
+
+
+def test_which_swarms_are_recorded(tmp_path: Path) -> None:
+    missing, anew, check = (Recordings(tmp_path, mode) for mode in ("missing", "all", "check"))
+    assert [one.wants("t.py::test_a") for one in (missing, anew, check)] == [True, True, False]
+    recorder = missing.open("t.py::test_a")
+    end(recorder, "one")
+    recorder.finish(complete=True)
+    assert [one.wants("t.py::test_a") for one in (Recordings(tmp_path), anew)] == [False, True]
+    assert missing.wants("t.py::test_a"), "a test that runs again in one session is recorded again"
+    assert missing.wants("t.py::test_a", 1)
+    assert Recordings(tmp_path, form="json").existing("t.py::test_a") == recorder.path
 
 
 def test_a_recording_that_was_stopped_stays_a_part(tmp_path: Path) -> None:
