@@ -130,7 +130,7 @@ def _bind(args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, obj
 
 def _check_swarm(metric: str, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
     """What the search sets cannot be set beside it."""
-    taken = ("rate", "stages") if metric == "concurrency" else ("stages",)
+    taken = ("rate", "stages", "arrival") if metric == "concurrency" else ("stages",)
     set_twice = [name for name in (metric, *taken) if kwargs.get(name) is not None]
     if metric == "concurrency" and len(args) > 1:
         set_twice.insert(0, "concurrency")

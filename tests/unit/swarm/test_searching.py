@@ -70,6 +70,7 @@ def test_a_rate_is_tried_for_ten_seconds(everything_available: None) -> None:
     [
         ("concurrency", 1, 2, {"rate": "1/s"}, "rate"),
         ("concurrency", 1, 2, {"stages": [("1s", 5)]}, "stages"),
+        ("concurrency", 1, 2, {"arrival": "constant"}, "arrival"),
         ("concurrency", 1, 2, {"concurrency": "8..256"}, "concurrency"),
         ("rate", "1/s", "2/s", {"rate": "1/s"}, "rate"),
         ("rate", "1/s", "2/s", {"stages": [("1s", 5)]}, "stages"),
