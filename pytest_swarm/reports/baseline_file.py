@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,6 @@ _CALL_FIELDS: Final = (
     *("ttfo", "tpot", "queued", "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"),
     *("reasoning_tokens", "cost", "cost_source", "cost_reason", "reported_cost", "finish_reason", "status"),
 )
-_TASK_FIELDS: Final = ("index", "run", "warmup", "status", "due", "start", "end")
 _UNNAMED: Final = ("queued", "warmup", "tpot", "cost_reason", "cache_write_tokens")
 """Fields that a report may lack: then they are what a call has that nothing is known of."""
 
@@ -64,7 +64,7 @@ def read_baseline(path: Path, what: str = "--swarm-baseline") -> FormerReport:
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingError(f"{what}: {path} is no JSON ({error}); name a file that --swarm-json wrote") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        missing = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        missing = f"missing or unknown: {error}" if isinstance(error, KeyError) else str(error)
         raise SettingError(f"{what}: {path} is no whole report ({missing}); write it again with --swarm-json") from None
 
 
@@ -87,8 +87,11 @@ def runs_of(tasks: Iterable[Task], calls: Iterable[Call]) -> list[RunResult]:
         if call.outcome != "other":
             by_task.setdefault((call.run, call.task), []).append(call)
     for task in tasks:
-        run = runs.setdefault(task.run, RunResult(task.run))
-        run.tasks.append(task, by_task.get((task.run, task.index), []))
+        own = by_task.get((task.run, task.index), [])
+        if task.attempt or task.rescheduled:
+            # A task that was run again has a row for each time, and its calls do not say to which they belong.
+            own = [call for call in own if call.sent is not None and task.start <= call.sent <= task.end]
+        runs.setdefault(task.run, RunResult(task.run)).tasks.append(task, own)
     return [runs[index] for index in sorted(runs)]
 
 
@@ -105,7 +108,8 @@ def runs_of_rows(path: str | Path) -> list[RunResult]:
 
 def task_of(row: Mapping[str, Any]) -> Task:
     """A task from its row."""
-    return Task(**{name: row[name] for name in _TASK_FIELDS})
+    wanted = [field.name for field in fields(Task) if field.name in row or field.default is MISSING]
+    return Task(**{name: row[name] for name in wanted})
 
 
 def call_of(row: Mapping[str, Any]) -> Call:

@@ -172,7 +172,7 @@ def _entries(test: _Test, record: Mapping[str, Any], suffix: str) -> Iterator[tu
     for name in ENTRIES:
         samples = _samples(record, name)
         if samples:
-            group = test.group or f"swarm {name}{' (SIMULATED)' if record['simulated'] else ''}"
+            group = f"{test.group or f'swarm {name}'}{' (SIMULATED)' if record['simulated'] else ''}"
             yield (
                 _Entry(
                     f"{test.name} {name}{suffix}",
