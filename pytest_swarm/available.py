@@ -18,6 +18,7 @@ OPTIONS: Final = frozenset(
         "cassette-format",
         "clock",
         "concurrency",
+        "duration",
         "header",
         "hosts",
         "json",
@@ -26,6 +27,7 @@ OPTIONS: Final = frozenset(
         "no-progress",
         "prices-date",
         "project",
+        "rate",
         "record",
         "record-mode",
         "redact-fields",
@@ -40,13 +42,19 @@ OPTIONS: Final = frozenset(
 
 ARGUMENTS: Final = frozenset(
     {
+        "arrival",
+        "backlog",
         "concurrency",
+        "duration",
         "limit",
         "max_cost",
         "model",
+        "rate",
         "repeat",
+        "reschedule",
         "retries",
         "seed",
+        "stages",
         "task_timeout",
         "tasks",
         "timeout",
@@ -56,17 +64,11 @@ ARGUMENTS: Final = frozenset(
 """Arguments of the `swarm` marker."""
 
 
-def require(name: str, value: object, available: frozenset[str], what: str) -> None:
+def require(name: str, available: frozenset[str], what: str) -> None:
     """Refuse the setting `name` when this version cannot carry it out.
 
     Raises:
-        NotAvailable: neither the setting nor, for a setting that is partly there, the value can be used yet.
+        NotAvailable: it is not among those that are `available`.
     """
-    if name == "concurrency" and isinstance(value, tuple):
-        raise NotAvailable(f"{what}: {_written(value)} is not available yet in this version")
     if name not in available:
         raise NotAvailable(f"{what} is not available yet in this version")
-
-
-def _written(value: object) -> str:
-    return f"'{value[0]}..{value[1]}'" if isinstance(value, tuple) else repr(value)

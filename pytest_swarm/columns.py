@@ -9,11 +9,11 @@ import math
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES, TASK_STATUSES, TOOL_CALL_REASONS, Call, Task
 
-__all__ = ["CallColumns", "Failure", "Names", "RunResult", "SwarmResult", "TaskColumns"]
+__all__ = ["CallColumns", "Failure", "LimitStep", "Names", "RunResult", "SwarmResult", "TaskColumns"]
 
 _OUTCOME_CODE: Final = {outcome: code for code, outcome in enumerate(CALL_OUTCOMES)}
 _STATUS_CODE: Final = {status: code for code, status in enumerate(TASK_STATUSES)}
@@ -153,6 +153,8 @@ class TaskColumns:
         """1 when a reply of the task did not fit the schema (invalid JSON does not fit either)."""
         self.json_seen = array("b")
         """1 when at least one reply of the task was checked as JSON."""
+        self.rescheduled = array("b")
+        """1 where the task was run again: the entry is not that of its end."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -172,6 +174,7 @@ class TaskColumns:
         self.reasoning_tokens.append(_total(calls, "reasoning_tokens"))
         self.worst_ttft.append(max((call.ttft for call in calls if call.ttft is not None), default=NAN))
         statuses = {call.json_status for call in calls} - {None}
+        self.rescheduled.append(task.rescheduled)
         self.json_seen.append(bool(statuses))
         self.json_bad.append(bool(statuses - {"valid", "schema_invalid"}))
         self.schema_bad.append(bool(statuses - {"valid"}))
@@ -183,6 +186,19 @@ class Failure:
 
     count: int
     example: str
+
+
+class LimitStep(NamedTuple):
+    """What a concurrency that adapts was from one time on, and what the one before had come to."""
+
+    time: float
+    """Seconds since the start of the run."""
+    limit: int
+    """Tasks that may be in flight from then on."""
+    throughput: float | None
+    """Tasks per second that ended well while the limit before was judged; None at the start."""
+    latency: float | None
+    """Their mean latency in seconds; None where none ended well."""
 
 
 @dataclass(slots=True)
@@ -210,6 +226,16 @@ class RunResult:
     """Requests that were sent again, because the server had closed the idle connection that they were sent on."""
     in_flight_max: int = 0
     """The largest number of tasks that were running at one time."""
+    backlogged: int = 0
+    """Tasks that were due and had to wait for others to end, warm-up left out."""
+    backlog_max: int = 0
+    """The largest number of tasks that were waiting so at one time."""
+    shed: int = 0
+    """Tasks that were due and never started, warm-up left out: the backlog was full, or the time over."""
+    rescheduled: int = 0
+    """How often a failed task was run again, warm-up left out."""
+    limits: list[LimitStep] = field(default_factory=list)
+    """How a concurrency that adapts went up and down: its start, and an entry for every time it was judged."""
     simulated: str | None = None
     """What a simulated gateway said of itself: its system and its speed. None when none answered."""
     interrupted: str | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_swarm.errors import SettingError
 from pytest_swarm.judging.sla import Expression, parse, parse_metric
 from pytest_swarm.judging.verdict import Judgement
-from pytest_swarm.swarm.plan import Plan, plan_from
+from pytest_swarm.swarm.plan import Plan, plan_from, with_trace
 from pytest_swarm.swarm.searching import MAX_TASKS, search_from
 from pytest_swarm.trial import Demands, Trial
 
@@ -92,7 +92,8 @@ class InlineSwarm:
         Raises `SettingError` for a wrong argument, or a body that is no coroutine function.
         """
         _check_body(body, "swarm.run(body)")
-        trial = self._open_trial(self._demands(plan_from((), arguments, self._settings)))
+        plan = with_trace(plan_from((), arguments, self._settings), self._settings.root)
+        trial = self._open_trial(self._demands(plan))
         await self._run(trial, body)
         return InlineResult(trial, self._test)
 

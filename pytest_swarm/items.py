@@ -10,7 +10,7 @@ import pytest
 
 from pytest_swarm.errors import SettingError, nearest
 from pytest_swarm.judging.sla import Expression, TaskBound, parse, parse_per_task
-from pytest_swarm.swarm.plan import plan_from
+from pytest_swarm.swarm.plan import plan_from, with_trace
 from pytest_swarm.swarm.searching import search_from
 from pytest_swarm.values import shown
 
@@ -132,7 +132,7 @@ def demands_of(item: pytest.Item, settings: Settings) -> Demands | None:
     if swarm is None:
         plan = plan_from((), {"tasks": 1, "concurrency": 1}, _SeedAndModel(settings))
     elif searching is None:
-        plan = plan_from(swarm.args, swarm.kwargs, settings)
+        plan = with_trace(plan_from(swarm.args, swarm.kwargs, settings), settings.root)
     else:
         search, levels = search_from(searching.args, searching.kwargs, swarm.args, swarm.kwargs, settings)
         plan = search.at(search.low)

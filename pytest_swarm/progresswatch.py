@@ -39,7 +39,7 @@ class ProgressWatch:
 
     def task_ended(self, task: Task) -> None:
         """A task is over."""
-        if not task.warmup:
+        if not task.warmup and not task.rescheduled:
             self._done += 1
             self._failed += task.status not in {"passed", "skipped", "cancelled"}
             self._recent = [*self._recent[1 - RECENT :], task.end - task.start]

@@ -15,6 +15,7 @@ __all__ = [
     "TASK_STATUSES",
     "TIMED_OUTCOMES",
     "TOOL_CALL_REASONS",
+    "Arrival",
     "Attempt",
     "Call",
     "Reading",
@@ -208,6 +209,18 @@ class Call:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A row of an arrival trace: when something was asked for, and how much."""
+
+    offset: float
+    """Seconds since the start of the run."""
+    input_tokens: int | None = None
+    """Of the question; None where the trace does not tell."""
+    output_tokens: int | None = None
+    """Of the answer; None where the trace does not tell."""
+
+
 @dataclass(slots=True)
 class Task:
     """One execution of the test body: a row of the report. Times count from the run's first start."""
@@ -220,6 +233,10 @@ class Task:
     start: float
     end: float
     error: str | None = None
+    attempt: int = 0
+    """How often the task had been run before: more than 0 only where the plan reschedules."""
+    rescheduled: bool = False
+    """Whether it was run again after this: then this row's status is not the task's."""
 
     def to_dict(self) -> dict[str, Any]:
         """The row of the JSON report."""
@@ -232,4 +249,6 @@ class Task:
             "start": self.start,
             "end": self.end,
             "error": self.error,
+            "attempt": self.attempt,
+            "rescheduled": self.rescheduled,
         }

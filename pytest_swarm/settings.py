@@ -54,6 +54,8 @@ class Settings:
 
     command_line: Layer = field(default_factory=Layer)
     ini: Layer = field(default_factory=Layer)
+    root: Path = field(default=Path(), compare=False)
+    """The directory of the ini file: what relative paths in markers count from."""
     base_url: str | None = None
     """None: the gateway is simulated."""
     api_key: Secret | None = None
@@ -114,6 +116,7 @@ def read_settings(config: Config, environ: Mapping[str, str] = os.environ) -> Se
     return Settings(
         command_line=_layer(told.command_line),
         ini=_layer(told.ini),
+        root=_base(config),
         base_url=base_url,
         api_key=key,
         api_key_variable=variable,
@@ -149,7 +152,7 @@ class _Told:
         """Refuse what is set, holds, and differs from the default, when this version does not have it."""
         for name, value in {**self.ini, **self.command_line}.items():
             if value not in (_BY_NAME[name].default, False):
-                available.require(name, value, available.OPTIONS, self.place(name))
+                available.require(name, available.OPTIONS, self.place(name))
 
 
 def _without_other_mode(command_line: Mapping[str, Any], ini: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,12 +199,16 @@ def _command_line(config: Config) -> dict[str, Any]:
 
 
 def _ini(config: Config) -> dict[str, Any]:
-    base = config.rootpath if config.inipath is None else config.inipath.parent
+    base = _base(config)
     return {
         option.name: _parse(option, value, _ini_place(option), base)
         for option, value in _written_in_ini(config)
         if value not in (None, [])
     }
+
+
+def _base(config: Config) -> Path:
+    return config.rootpath if config.inipath is None else config.inipath.parent
 
 
 def _written_in_ini(config: Config) -> Iterable[tuple[Option, Any]]:

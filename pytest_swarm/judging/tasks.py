@@ -43,7 +43,7 @@ class MeasuredTasks:
     """
 
     def __init__(self, columns: TaskColumns, shed: int = 0) -> None:
-        """A row of a task that was run again stands for none; `shed` of those that were cancelled were never started."""
+        """The row of a task that was run again stands for none; `shed` of the cancelled ones were never started."""
         self._columns = columns
         measured = [not warmup and not again for warmup, again in zip(columns.warmup, columns.rescheduled, strict=True)]
         codes = Counter(compress(columns.status, measured))
@@ -54,6 +54,10 @@ class MeasuredTasks:
             self.statuses = +self.statuses
         self._counted = [
             wanted and status not in _UNCOUNTED for wanted, status in zip(measured, columns.status, strict=True)
+        ]
+        self._begun = [
+            counts or (again and not warmup)
+            for counts, again, warmup in zip(self._counted, columns.rescheduled, columns.warmup, strict=True)
         ]
         self._passed = [wanted and status == _PASSED for wanted, status in zip(measured, columns.status, strict=True)]
         self.counted = sum(self._counted)
@@ -105,7 +109,7 @@ class MeasuredTasks:
         if not self.counted:
             raise NoData(self.why_uncounted())
         last_end = max(compress(self._columns.end, self._counted))
-        seconds = last_end - min(compress(self._columns.start, self._counted))
+        seconds = last_end - min(compress(self._columns.start, self._begun))
         if not seconds > 0:
             raise NoData("no data: the tasks took no time")
         return seconds

@@ -19,6 +19,7 @@ from pytest_swarm.reports.figures import (
     span,
 )
 from pytest_swarm.reports.layout import BODY, GAP, Line, ends, flow, labelled, table, wrapped
+from pytest_swarm.reports.load import load_items, settled_items
 from pytest_swarm.reports.search import search_lines
 
 __all__ = ["block_lines"]
@@ -58,6 +59,8 @@ def block_lines(record: Record, width: int) -> Iterator[Line]:
     yield _name(record, width)
     if record["metrics"] and record["verdict"] != "skipped":
         yield from labelled("plan", flow(_plan(record), body))
+        yield from labelled("load", flow(load_items(record["runs"]), body))
+        yield from labelled("adapted", flow(settled_items(record["runs"]), body))
         yield from _source(record, body)
         yield from _figures(record, body)
         yield from labelled("baseline", baseline_lines(record["baseline"], body))
@@ -88,11 +91,17 @@ def _plan(record: Record) -> list[str]:
     items = [count(tasks, "task")] if tasks is not None else []
     if plan.get("rate") is not None:
         items.append(str(plan["rate"]))
+    if plan.get("arrival") not in (None, "poisson"):
+        items.append(one_line(str(plan["arrival"])))
     if plan.get("duration") is not None:
         items.append(f"for {span(plan['duration'])}")
     if plan.get("stages"):
         items.append(", ".join(f"{span(seconds)} to {target}" for seconds, target in plan["stages"]))
-    items.append(f"{_in_flight(tasks, concurrency)} ({record['in_flight_max']:,} reached)")
+    reached = f"{record['in_flight_max']:,}"
+    levels = concurrency is None and any(isinstance(target, int) for _, target in plan.get("stages") or ())
+    items.append(f"{reached} in flight reached" if levels else f"{_in_flight(tasks, concurrency)} ({reached} reached)")
+    if plan.get("backlog") is not None:
+        items.append(f"{plan['backlog']:,} may wait")
     if plan.get("limit"):
         items.append(f"limit {' and '.join(plan['limit'])}")
     if plan.get("warmup"):
@@ -134,7 +143,7 @@ def _figures(record: Record, width: int) -> Iterator[Line]:
     yield from labelled("latency", _percentiles(record, "latency", width))
     if metrics.get("ttft.p50") is not None:
         yield from labelled("ttft", _percentiles(record, "ttft", width))
-    success = [f"{shown('success_rate')} of {_many(metrics, 'tasks', 'task')}", f"throughput {shown('throughput')}"]
+    success = [f"{shown('success_rate')} of {_offered(record)}", f"throughput {shown('throughput')}"]
     if metrics.get("steady_throughput") is not None:
         success.append(f"steady {shown('steady_throughput')}")
     yield from labelled("success", flow(success, width))
@@ -166,9 +175,11 @@ def _reported(record: Record) -> list[str]:
     return ["as the gateway reports" if whole else f"{count(reported, 'call')} as the gateway reports"]
 
 
-def _many(metrics: Mapping[str, float | None], metric: str, what: str) -> str:
-    many = metrics.get(metric)
-    return f"unknown {what}s" if many is None else count(int(many), what)
+def _offered(record: Record) -> str:
+    """What the success rate is a share of."""
+    counted = record["metrics"].get("tasks")
+    shed = sum(run["load"]["shed"] for run in record["runs"])
+    return "unknown tasks" if counted is None else count(int(counted) + shed, "task")
 
 
 def _percentiles(record: Record, name: str, width: int) -> list[str]:

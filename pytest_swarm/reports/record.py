@@ -19,6 +19,7 @@ from pytest_swarm.judging.verdict import Judgement
 from pytest_swarm.judging.workloads import Fit
 from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES
 from pytest_swarm.redaction import redact_text
+from pytest_swarm.reports.load import load_of
 
 __all__ = ["test_record"]
 
@@ -105,7 +106,13 @@ def test_record(
 
 def _runs(metrics: SwarmMetrics) -> list[dict[str, Any]]:
     return [
-        {"index": run.run.index, "metrics": run.table(), "interrupted": run.run.interrupted, "audit": run.run.audit}
+        {
+            "index": run.run.index,
+            "metrics": run.table(),
+            "interrupted": run.run.interrupted,
+            "load": load_of(run.run),
+            "audit": run.run.audit,
+        }
         for run in metrics.runs
     ]
 

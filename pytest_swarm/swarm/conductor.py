@@ -12,9 +12,10 @@ from pytest_swarm.columns import RunResult, SwarmResult
 from pytest_swarm.exchange import Source
 from pytest_swarm.records import Call, Task
 from pytest_swarm.sources.cassette.recorder import Recorder
+from pytest_swarm.swarm.course import Course
 from pytest_swarm.swarm.outcomes import TestOutcomes, describe
 from pytest_swarm.swarm.plan import Plan
-from pytest_swarm.swarm.runner import AsyncBody, AsyncRunner, Course, few_collections
+from pytest_swarm.swarm.runner import AsyncBody, AsyncRunner, few_collections
 from pytest_swarm.swarm.threads import SyncBody, ThreadRunner
 from pytest_swarm.tap.jsonwork import JsonCheck
 from pytest_swarm.tap.ledger import Ledger, Price, RowSink

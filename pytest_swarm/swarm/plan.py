@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pytest_swarm import available
 from pytest_swarm.errors import SettingError, nearest
+from pytest_swarm.records import Arrival
+from pytest_swarm.swarm.arrivals import gamma_shape
+from pytest_swarm.swarm.trace import is_trace, read_trace
 from pytest_swarm.values import (
     Concurrency,
     Limit,
     Stage,
-    parse_choice,
     parse_concurrency,
     parse_count,
     parse_duration,
@@ -26,10 +30,10 @@ from pytest_swarm.values import (
     shown,
 )
 
-__all__ = ["ARRIVALS", "DEFAULT_TASKS", "Layer", "Layers", "Plan", "Timeouts", "plan_from"]
+__all__ = ["ARRIVALS", "DEFAULT_TASKS", "Layer", "Layers", "Plan", "Timeouts", "plan_from", "with_trace"]
 
-ARRIVALS: Final = ("poisson", "constant")
-"""How starts are spread at a given rate: at random times, or evenly."""
+ARRIVALS: Final = ("poisson", "constant", "bursty")
+"""How starts are spread at a given rate: at random times, evenly, or in clumps. ``gamma:0.5`` sets how clumped."""
 
 DEFAULT_TASKS: Final = 10
 """Tasks of a bare marker, all in flight at once."""
@@ -104,12 +108,25 @@ class Plan:
     reschedule: int = 0
     max_cost: float | None = None
     workers: int | None = None
+    trace: tuple[Arrival, ...] = ()
+    """The rows of the file that `arrival` names; they set when tasks are due."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether tasks are due at times of their own, and not when others have ended."""
+        return self.rate is not None or bool(self.trace) or any(stage.kind == "rate" for stage in self.stages)
+
+    @property
+    def seconds(self) -> float | None:
+        """When releasing ends; None where only the number of tasks ends it."""
+        return math.fsum(stage.seconds for stage in self.stages) if self.stages else self.duration
 
     @property
     def in_flight(self) -> int | None:
         """The most tasks that can be in flight at once; None when nothing caps them."""
         highest = self.concurrency[1] if isinstance(self.concurrency, tuple) else self.concurrency
-        return min((cap for cap in (highest, self.tasks) if cap is not None), default=None)
+        levels = None if self.is_open else max((int(stage.target) for stage in self.stages), default=None)
+        return min((cap for cap in (highest, levels, self.tasks) if cap is not None), default=None)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -122,7 +139,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data under the marker's names, in a form the marker takes back: `plan_from` of it is the same plan."""
-        found: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        found: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "trace"}
         if isinstance(self.concurrency, tuple):
             found["concurrency"] = f"{self.concurrency[0]}..{self.concurrency[1]}"
         found["rate"] = None if self.rate is None else f"{plain(self.rate)}/s"
@@ -152,13 +169,34 @@ def _parse_timeouts(value: object, what: str) -> Timeouts:
     )
 
 
+def _parse_arrival(value: object, what: str) -> str:
+    """One of `ARRIVALS`, ``gamma:<shape>``, or the path of a trace."""
+    if isinstance(value, Path):
+        value = str(value)
+    if isinstance(value, str):
+        word = value.strip()
+        if is_trace(word) or gamma_shape(word) is not None:
+            return word
+        if word.startswith("gamma"):
+            raise SettingError(
+                f"{what}: {shown(value)} is no arrival; write the shape as a number above 0: 'gamma:0.5'"
+            )
+    if value in ARRIVALS:
+        return str(value)
+    hint = nearest(value.strip().lower(), ARRIVALS) if isinstance(value, str) else ""
+    raise SettingError(
+        f"{what}: {shown(value)} is not allowed; choose one of {', '.join(ARRIVALS)}, gamma:<shape>, "
+        f"or name a trace, a .csv or .jsonl file{hint}"
+    )
+
+
 _natural = partial(parse_count, minimum=0)
 
 _PARSERS: Final[Mapping[str, Callable[[object, str], Any]]] = {
     "tasks": parse_count,
     "concurrency": parse_concurrency,
     "rate": parse_rate,
-    "arrival": partial(parse_choice, allowed=ARRIVALS),
+    "arrival": _parse_arrival,
     "stages": parse_stages,
     "duration": parse_duration,
     "warmup": _natural,
@@ -191,7 +229,7 @@ def plan_from(args: Sequence[object], kwargs: Mapping[str, object], layers: Laye
     plan = Plan(**_with_defaults(given))
     for name, value in marked.items():
         if value != getattr(_DEFAULTS, name):
-            available.require(name, value, available.ARGUMENTS, f"swarm({name}=...)")
+            available.require(name, available.ARGUMENTS, f"swarm({name}=...)")
     return plan
 
 
@@ -230,20 +268,48 @@ def _place(name: str, marked: Mapping[str, Any], layers: Layers) -> str:
     return f"swarm({name}=...)" if name in marked else f"ini option swarm_{name}"
 
 
+def with_trace(plan: Plan, root: Path) -> Plan:
+    """The plan with the rows of the trace that its `arrival` names, if any; a relative path counts from `root`.
+
+    Raises:
+        SettingError: the file cannot be read, or a row is wrong.
+    """
+    if not is_trace(plan.arrival):
+        return plan
+    return replace(plan, trace=read_trace(root / plan.arrival, "swarm(arrival=...)"))
+
+
 def _check_together(given: Mapping[str, Any], place: Callable[[str], str]) -> None:
-    for other in ("rate", "duration"):
-        if "stages" in given and other in given:
-            raise SettingError(f"{place('stages')} and {place(other)} exclude each other; drop one")
+    stages, traced = given.get("stages"), is_trace(given.get("arrival", ""))
+    for name, others in (("stages", ("rate", "duration")), ("arrival", ("rate", "stages"))):
+        for other in others:
+            if name in given and other in given and (name != "arrival" or traced):
+                raise SettingError(f"{place(name)} and {place(other)} exclude each other; drop one")
     if "rate" in given and "tasks" not in given and "duration" not in given:
         rate = f"{plain(given['rate'])}/s"
         raise SettingError(f"{place('rate')}: {rate!r} alone never ends; add tasks, a duration, or both")
+    paced = "rate" in given or traced or bool(stages and stages[0].kind == "rate")
+    if given.get("arrival", "poisson") != "poisson" and not paced:
+        raise SettingError(f"{place('arrival')} spreads starts over time, and nothing sets a rate; add rate='40/s'")
+    if (stages or paced) and isinstance(given.get("concurrency"), tuple):
+        name = "rate" if "rate" in given else "stages" if stages else "arrival"
+        low, high = given["concurrency"]
+        raise SettingError(
+            f"{place(name)} sets the load, and {place('concurrency')}: '{low}..{high}' would look for one; drop one of "
+            f"them, or write concurrency={high} as a ceiling"
+        )
+    if "backlog" in given and not (paced and given.get("concurrency") is not None):
+        need = (
+            "a concurrency, above which tasks wait" if paced else "a rate: a closed loop starts no task that must wait"
+        )
+        raise SettingError(f"{place('backlog')} needs {need}; add one, or drop it")
 
 
 def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     """`given` with tasks and concurrency filled in from each other, where something has to be."""
     found = dict(given)
     tasks, concurrency = given.get("tasks"), given.get("concurrency")
-    paced = "rate" in given or "stages" in given
+    paced = "rate" in given or "stages" in given or is_trace(given.get("arrival", ""))
     ends = paced or "duration" in given
     highest = concurrency[1] if isinstance(concurrency, tuple) else concurrency
     found["tasks"] = tasks if tasks is not None or ends else highest or DEFAULT_TASKS

@@ -1,4 +1,4 @@
-"""Running one body as N concurrent tasks over lanes, in a closed loop. Knows nothing of pytest."""
+"""Running one body as many concurrent tasks, each when the plan releases it. Knows nothing of pytest."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_swarm.records import Task
-from pytest_swarm.swarm.outcomes import ReturnedValue, TestOutcomes, describe, status_of
+from pytest_swarm.swarm.course import Course
+from pytest_swarm.swarm.outcomes import ReturnedValue, status_of
 from pytest_swarm.tap.routing import Agent, TaskContext, current
 
 if TYPE_CHECKING:
-    from pytest_swarm.exchange import Source
-    from pytest_swarm.swarm.plan import Plan
-    from pytest_swarm.tap.ledger import Ledger
+    from pytest_swarm.swarm.release import Release
 
 __all__ = ["AsyncBody", "AsyncRunner", "Course", "few_collections"]
 
@@ -41,97 +38,6 @@ def few_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-@dataclass(slots=True)
-class Course:
-    """What both runners share: how agents are made, and how the end of a task becomes a row."""
-
-    plan: Plan
-    ledger: Ledger
-    source: Source
-    outcomes: TestOutcomes
-    errors: dict[str, BaseException] = field(default_factory=dict)
-    """The first exception behind each task status; warm-up left out."""
-    confined: frozenset[str] | None = None
-    """See `TaskContext.confined`."""
-    counted: frozenset[str] | None = None
-    """See `TaskContext.counted`."""
-    played: str | None = None
-    """See `TaskContext.played`."""
-    in_flight: int = 0
-    closed: bool = False
-    """No further body is started; those that run may finish."""
-
-    def indices(self) -> Iterator[tuple[int, bool]]:
-        """Task numbers with whether they warm up; both count from 0."""
-        assert self.plan.tasks is not None
-        yield from ((index, True) for index in range(self.plan.warmup))
-        yield from ((index, False) for index in range(self.plan.tasks))
-
-    def lanes(self) -> int:
-        """How many tasks are in flight at one time."""
-        assert self.plan.in_flight is not None
-        return self.plan.in_flight
-
-    def context(self, index: int, *, warmup: bool, due: float) -> TaskContext:
-        """The context of one task."""
-        return TaskContext(
-            index,
-            self.ledger.run.index,
-            ledger=self.ledger,
-            source=self.source,
-            seed=self.plan.seed,
-            warmup=warmup,
-            due=due,
-            confined=self.confined,
-            counted=self.counted,
-            played=self.played,
-        )
-
-    def started(self) -> None:
-        """A body starts."""
-        self.in_flight += 1
-        self.ledger.run.in_flight_max = max(self.ledger.run.in_flight_max, self.in_flight)
-
-    def ended(
-        self,
-        context: TaskContext,
-        start: float,
-        error: BaseException | None,
-        status: str | None,
-        end: float | None = None,
-    ) -> None:
-        """A body has ended, at `end` or now, with `status` or with the one that `error` and its replies tell."""
-        self.in_flight -= 1
-        if context.stopped is not None and status in (None, "failed"):
-            # Clients wrap what they do not know, or ask again: what stopped the request is what has to be told.
-            error, status = context.stopped, "failed"
-        text = None if error is None else describe(error)
-        if status is None:
-            status = _status_of_replies(context)
-            if status != "passed":
-                text = "a reply was not valid JSON" if status == "json_invalid" else "a reply did not fit the schema"
-        if status == "failed" and any(call.outcome == "budget" for call in context.calls):
-            # For want of a reply that a cost ceiling kept from being asked for: that tells nothing of the gateway.
-            status = "cancelled"
-        if error is not None and not context.warmup:
-            self.errors.setdefault(status, error)
-        zero = self.ledger.zero
-        assert context.index is not None
-        end = self.ledger.now() if end is None else end
-        row = Task(
-            context.index, context.run, context.warmup, status, context.due - zero, start - zero, end - zero, text
-        )
-        self.ledger.close_task(context, row)
-
-
-def _status_of_replies(context: TaskContext) -> str:
-    """A task that returned has passed, unless one of its replies was asked to be JSON and was not."""
-    statuses = {call.json_status for call in context.calls} - {None, "valid"}
-    if not statuses:
-        return "passed"
-    return "schema_invalid" if statuses == {"schema_invalid"} else "json_invalid"
-
-
 class BodyTimeout(Exception):
     """A body ran longer than `task_timeout`."""
 
@@ -141,12 +47,17 @@ class RunStopped(Exception):
 
 
 class AsyncRunner:
-    """Runs a coroutine function as the plan says, on the running loop."""
+    """Runs a coroutine function as the plan says, on the running loop.
+
+    A lane runs one task after the other. One more is opened for every task that is to start while all are busy.
+    """
 
     def __init__(self, course: Course) -> None:
         self._course = course
         self._stopping = False
         self._stop: asyncio.Future[None] | None = None
+        self._lanes: set[asyncio.Task[None]] = set()
+        self._rest: asyncio.Future[None] | None = None
 
     def stop(self, reason: str) -> None:
         """End the run early: running tasks are cancelled, the others are not started."""
@@ -159,60 +70,98 @@ class AsyncRunner:
     async def run(self, body: AsyncBody) -> None:
         """Run all tasks. Raises what stops a session; failures of bodies are in the ledger."""
         course = self._course
-        loop = asyncio.get_running_loop()
-        self._stop = loop.create_future()
-        course.ledger.zero = course.ledger.now()
-        for warmup in (True, False):
-            numbers = [index for index, warm in course.indices() if warm is warmup]
-            waiting = iter(numbers)
-            lanes = [
-                loop.create_task(self._lane(body, waiting, warmup=warmup))
-                for _ in range(min(course.lanes(), len(numbers)))
-            ]
+        course.room = self._wake
+        self._stop = asyncio.get_running_loop().create_future()
+        for _ in course.phases():
             try:
-                await self._until_done(lanes)
+                await self._until_done(asyncio.get_running_loop().create_task(self._release(body)))
             except RunStopped as stopped:
                 course.ledger.run.interrupted = str(stopped)
                 return
 
-    async def _until_done(self, lanes: list[asyncio.Task[None]]) -> None:
-        """Wait for the lanes; when one raises, or we are cancelled or stopped, end the others first."""
+    async def _until_done(self, releasing: asyncio.Task[None]) -> None:
+        """Wait for all tasks; when a lane raises, or we are cancelled or stopped, end the others first."""
         assert self._stop is not None
-        everything = asyncio.gather(*lanes)
-        ends: set[asyncio.Future[Any]] = {everything, self._stop}
+        ends: set[asyncio.Future[Any]] = {releasing, self._stop}
         try:
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for finished in done:
                 finished.result()
         finally:
             self._stopping = True
-            for lane in lanes:
-                lane.cancel()
-            await asyncio.gather(*lanes, everything, return_exceptions=True)
+            everything = [releasing, *self._lanes]
+            for one in everything:
+                one.cancel()
+            await asyncio.gather(*everything, return_exceptions=True)
             self._stopping = False
 
-    async def _lane(self, body: AsyncBody, numbers: Iterator[int], *, warmup: bool) -> None:
+    async def _release(self, body: AsyncBody) -> None:
+        """Start what is due when it is due, until nothing is left that could start or end."""
         course = self._course
-        for index in numbers:
-            if course.closed:
+        while True:
+            course.advance(len(self._lanes))
+            while (release := course.next_release(len(self._lanes))) is not None:
+                self._open_lane(body, release)
+            due = course.next_time()
+            if due is None and not self._lanes:
                 return
-            context = course.context(index, warmup=warmup, due=course.ledger.now())
-            start = context.due
-            task = asyncio.get_running_loop().create_task(self._one(context, body), name=f"swarm-agent-{index}")
-            limit = course.plan.task_timeout
-            try:
-                # Not `await task`: that would take a cancellation of the task for one of the lane.
-                await asyncio.wait({task}, timeout=None if limit is None else limit + GRACE_SECONDS)
-            except asyncio.CancelledError:
-                task.cancel()
-                await asyncio.wait({task}, timeout=GRACE_SECONDS)
-                if not context.gone:
-                    course.ended(context, start, RunStopped("the body did not end when it was cancelled"), "cancelled")
-                raise
+            await self._until(due)
+
+    async def _until(self, due: float | None) -> None:
+        """Wait until it is time, or until a lane has closed or may be opened."""
+        loop = asyncio.get_running_loop()
+        self._rest = loop.create_future()
+        # The distance to an absolute time: however late the one before was, this one is not later for it.
+        timer = None if due is None else loop.call_later(max(0.0, due - self._course.ledger.now()), self._wake)
+        try:
+            await self._rest
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _wake(self) -> None:
+        if self._rest is not None and not self._rest.done():
+            self._rest.set_result(None)
+
+    def _open_lane(self, body: AsyncBody, release: Release) -> None:
+        lane = asyncio.get_running_loop().create_task(self._lane(body, release))
+        self._lanes.add(lane)
+        lane.add_done_callback(self._lane_closed)
+
+    def _lane_closed(self, lane: asyncio.Task[None]) -> None:
+        self._lanes.discard(lane)
+        error = None if lane.cancelled() else lane.exception()
+        if error is not None:
+            self._end_with(error)
+        self._wake()
+
+    async def _lane(self, body: AsyncBody, release: Release | None) -> None:
+        course = self._course
+        while release is not None:
+            context = course.context(release)
+            await self._task(context, body)
+            while context.row is not None and context.row.rescheduled:
+                context = course.context(release, context.attempt + 1)
+                await self._task(context, body)
+            release = course.next_release(len(self._lanes) - 1)
+
+    async def _task(self, context: TaskContext, body: AsyncBody) -> None:
+        """Run one body to its end, or leave it behind when it does not end."""
+        course = self._course
+        start = course.ledger.now()
+        task = asyncio.get_running_loop().create_task(self._one(context, body), name=f"swarm-agent-{context.index}")
+        limit = course.plan.task_timeout
+        try:
+            # Not `await task`: that would take a cancellation of the task for one of the lane.
+            await asyncio.wait({task}, timeout=None if limit is None else limit + GRACE_SECONDS)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task}, timeout=GRACE_SECONDS)
             if not context.gone:
-                course.ended(
-                    context, start, BodyTimeout(f"did not end when task_timeout={limit:g} s was over"), "timeout"
-                )
+                course.ended(context, start, RunStopped("the body did not end when it was cancelled"), "cancelled")
+            raise
+        if not context.gone:
+            course.ended(context, start, BodyTimeout(f"did not end when task_timeout={limit:g} s was over"), "timeout")
 
     async def _one(self, context: TaskContext, body: AsyncBody) -> None:
         course = self._course

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_swarm.swarm.outcomes import ReturnedValue, status_of
-from pytest_swarm.swarm.runner import BodyTimeout, Course, RunStopped
+from pytest_swarm.swarm.runner import BodyTimeout, RunStopped
 from pytest_swarm.tap.routing import Agent, TaskContext, current
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pytest_swarm.swarm.course import Course
+    from pytest_swarm.swarm.release import Release
 
 __all__ = ["SyncBody", "ThreadRunner"]
 
@@ -25,6 +26,7 @@ SyncBody = Callable[[Agent], object]
 class _Running:
     """One body in its thread."""
 
+    release: Release
     context: TaskContext
     start: float
     error: BaseException | None = None
@@ -43,44 +45,43 @@ class ThreadRunner:
 
     def run(self, body: SyncBody) -> None:
         """Run all tasks. Raises what stops a session; failures of bodies are in the ledger."""
-        course = self._course
-        course.ledger.zero = course.ledger.now()
-        for warmup in (True, False):
-            numbers = iter([index for index, warm in course.indices() if warm is warmup])
+        for _ in self._course.phases():
             try:
-                self._run_phase(body, numbers, warmup=warmup)
+                self._run_phase(body)
             except RunStopped as stopped:
-                course.ledger.run.interrupted = str(stopped)
+                self._course.ledger.run.interrupted = str(stopped)
                 return
 
-    def _run_phase(self, body: SyncBody, numbers: Iterator[int], *, warmup: bool) -> None:
+    def _run_phase(self, body: SyncBody) -> None:
+        course = self._course
         running: set[_Running] = set()
         try:
-            for _ in range(self._course.lanes()):
-                self._start_next(body, numbers, running, warmup=warmup)
-            while running:
-                for ended in self._wait(running):
+            while True:
+                course.advance(len(running))
+                while (release := course.next_release(len(running))) is not None:
+                    self._start(body, release, running)
+                due = course.next_time()
+                if due is None and not running:
+                    return
+                for ended in self._wait(running, due):
                     running.discard(ended)
                     self._close(ended)
-                    self._start_next(body, numbers, running, warmup=warmup)
+                    row = ended.context.row
+                    if row is not None and row.rescheduled:
+                        self._start(body, ended.release, running, ended.context.attempt + 1)
         finally:
             for left in running:
-                self._course.ended(
-                    left.context, left.start, RunStopped("left behind when the run was stopped"), "cancelled"
-                )
+                course.ended(left.context, left.start, RunStopped("left behind when the run was stopped"), "cancelled")
 
-    def _start_next(self, body: SyncBody, numbers: Iterator[int], running: set[_Running], *, warmup: bool) -> None:
-        index = next(numbers, None)
-        if index is None or self._course.closed:
-            return
-        now = self._course.ledger.now()
-        one = _Running(self._course.context(index, warmup=warmup, due=now), now)
+    def _start(self, body: SyncBody, release: Release, running: set[_Running], attempt: int = 0) -> None:
+        course = self._course
+        one = _Running(release, course.context(release, attempt), course.ledger.now())
         running.add(one)
-        self._course.started()
+        course.started()
         around = contextvars.copy_context()
         # A daemon: a body that never ends must not keep the process from ending.
         threading.Thread(
-            target=around.run, args=(self._one, one, body), name=f"swarm-agent-{index}", daemon=True
+            target=around.run, args=(self._one, one, body), name=f"swarm-agent-{release.index}", daemon=True
         ).start()
 
     def _one(self, one: _Running, body: SyncBody) -> None:
@@ -94,15 +95,14 @@ class ThreadRunner:
             one.error = raised
         self._finished.put(one)
 
-    def _wait(self, running: set[_Running]) -> list[_Running]:
-        """The bodies that have ended, or that have run for too long; waits for the first of them."""
-        limit = self._course.plan.task_timeout
-        patience = None
-        if limit is not None:
-            now = self._course.ledger.now()
-            patience = max(0.0, min(one.start for one in running) + limit - now)
+    def _wait(self, running: set[_Running], due: float | None) -> list[_Running]:
+        """Wait for the first body to end. Those that have ended, or have run for too long; none when it is `due`."""
+        limit, now = self._course.plan.task_timeout, self._course.ledger.now()
+        times = [] if due is None else [due]
+        if limit is not None and running:
+            times.append(min(one.start for one in running) + limit)
         try:
-            ended = self._finished.get(timeout=patience)
+            ended = self._finished.get(timeout=max(0.0, min(times) - now) if times else None)
         except queue.Empty:
             now = self._course.ledger.now()
             late = [one for one in running if limit is not None and one.start + limit <= now]

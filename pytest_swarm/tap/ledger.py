@@ -165,10 +165,12 @@ class Ledger:
             if context.checking.pop(opened, None) is not None:
                 assert self.json_check is not None
                 self._checked(opened, self.json_check(opened.sent[-1].reading))
-        context.gone = True
+        context.gone, context.row = True, task
         self.run.tasks.append(task, [call for call in context.calls if call.outcome != "other"])
         self.rows.task(task.to_dict())
-        if task.status != "passed" and not task.warmup:
+        if task.rescheduled and not task.warmup:
+            self.run.rescheduled += 1
+        elif task.status != "passed" and not task.warmup:
             _count(self.run.task_failures, task.status, task.error or task.status)
         if self.on_task is not None:
             self.on_task(task)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_swarm.errors import SwarmError
     from pytest_swarm.exchange import Exchange, Source
     from pytest_swarm.reading.json_output import JSONResult
-    from pytest_swarm.records import Call
+    from pytest_swarm.records import Arrival, Call, Task
     from pytest_swarm.tap.ledger import Ledger
     from pytest_swarm.tap.opencall import OpenCall
 
@@ -34,6 +34,10 @@ class TaskContext:
     warmup: bool = False
     due: float = 0.0
     """When the task should have started, on the clock of the run."""
+    arrival: Arrival | None = None
+    """The row of an arrival trace that the task stands for."""
+    attempt: int = 0
+    """How often the task was run before, by other agents, and failed."""
     calls: list[Call] = field(default_factory=list)
     open: set[OpenCall] = field(default_factory=set)
     checking: dict[OpenCall, asyncio.Future[JSONResult | None]] = field(default_factory=dict)
@@ -48,6 +52,8 @@ class TaskContext:
     """The first request that was stopped: the task fails with it, whatever a client made of the exception."""
     gone: bool = False
     """The task is over: what it left running is kept in no book."""
+    row: Task | None = None
+    """What came of the task, once it is over."""
 
     async def all_checked(self) -> None:
         """Wait until the replies of all closed calls are checked."""
@@ -62,7 +68,12 @@ class TaskContext:
     @cached_property
     def jitter(self) -> random.Random:
         """For the waits of retries: apart from `Agent.rng`, so that an error does not change what a body draws."""
-        return random.Random(f"{self.seed}:{self.index}:jitter")
+        return random.Random(f"{self.draws}:jitter")
+
+    @property
+    def draws(self) -> str:
+        """The seed of what its agent draws."""
+        return f"{self.seed}:{self.index}:{self.attempt}" if self.attempt else f"{self.seed}:{self.index}"
 
 
 class Agent:
@@ -89,10 +100,20 @@ class Agent:
         """Whether this task warms the system up and is in no figure."""
         return self._context.warmup
 
+    @property
+    def arrival(self) -> Arrival | None:
+        """The row of the arrival trace that the task stands for; None without a trace."""
+        return self._context.arrival
+
+    @property
+    def attempt(self) -> int:
+        """How often the task was run before and failed: more than 0 only with ``reschedule``."""
+        return self._context.attempt
+
     @cached_property
     def rng(self) -> random.Random:
-        """Depends on seed and index only, so that a task asks the same every time."""
-        return random.Random(f"{self._context.seed}:{self.index}")
+        """Depends on seed, index and attempt only, so that a task asks the same every time."""
+        return random.Random(self._context.draws)
 
     def record(self, name: str, value: float) -> None:
         """Keep a number of your own; SLA lines know it as ``my.<name>.<statistic>``, ``my.hops.p95`` for example.

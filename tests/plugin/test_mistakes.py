@@ -15,7 +15,7 @@ MARKED = "@pytest.mark.swarm(2)\n"
 OPTIONS = {
     "concurrency": (["--swarm-concurrency=0"], "--swarm-concurrency: '0' is not*"),
     "concurrency text": (["--swarm-concurrency=many"], "--swarm-concurrency: 'many' is not*"),
-    "later option": (["--swarm-rate=40/s"], "--swarm-rate is not available yet in this version"),
+    "later option": (["--swarm-workers=2"], "--swarm-workers is not available yet in this version"),
     "later path": (["--swarm-html=out.html"], "--swarm-html is not available yet in this version"),
     "record mode without recording": (["--swarm-record-mode=all"], "--swarm-record-mode all *add --swarm-record"),
     "record and replay": (
@@ -44,7 +44,7 @@ MARKERS = {
         '@pytest.mark.swarm(2, timeout={"first": 3})\n',
         "swarm(timeout=...): 'first' is no timeout; allowed are*",
     ),
-    "later argument": ('@pytest.mark.swarm(2, rate="4/s")\n', "swarm(rate=...) is not available yet in this version"),
+    "later argument": ('@pytest.mark.swarm(2, workers=2)\n', "swarm(workers=...) is not available yet in this version"),
     "unknown metric": (MARKED + '@pytest.mark.sla("latncy.p99 < 3s")\n', "sla(...): *latncy*did you mean 'latency'?"),
     "no statistic": (MARKED + '@pytest.mark.sla("latency < 3s")\n', "sla(...): *latency*latency.p99*"),
     "unit": (MARKED + '@pytest.mark.sla("p99 < 3 tokens")\n', "sla(...): *tokens*"),

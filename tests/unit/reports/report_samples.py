@@ -34,7 +34,9 @@ def level(expression, verdict="pass", *, metric="latency.p99", observed=9.031, t
 
 
 def run(index, figures):
-    return {"index": index, "metrics": figures, "interrupted": None, "audit": None}
+    load = {"in_flight_max": 50, "backlogged": 0, "backlog_max": 0, "shed": 0, "rescheduled": 0}
+    rest = {"interrupted": None, "load": {**load, "limits": [], "settled": None}, "audit": None}
+    return {"index": index, "metrics": figures, **rest}
 
 
 def record(**changed):

@@ -264,10 +264,8 @@ def test_a_right_value_of_an_option_that_comes_later_is_refused(read: Read, opti
     assert str(error.value) == f"{option.flag} is not available yet in this version"
 
 
-def test_an_adaptive_concurrency_comes_later(read: Read) -> None:
-    with pytest.raises(NotAvailable) as error:
-        read("--swarm-concurrency=8..256")
-    assert str(error.value) == "--swarm-concurrency: '8..256' is not available yet in this version"
+def test_a_concurrency_may_adapt(read: Read) -> None:
+    assert read("--swarm-concurrency=8..256").command_line.concurrency == (8, 256)
 
 
 def test_an_ini_option_that_comes_later_is_refused(read: Read) -> None:

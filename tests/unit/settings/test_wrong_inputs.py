@@ -172,7 +172,37 @@ IN_THE_MARKER: list[tuple[dict[str, Any], str]] = [
     ({"task_timeout": True}, f"swarm(task_timeout=...): True is not a duration; {DURATION}"),
     (
         {"arrival": "poison"},
-        "swarm(arrival=...): 'poison' is not allowed; choose one of poisson, constant; did you mean 'poisson'?",
+        (
+            "swarm(arrival=...): 'poison' is not allowed; choose one of poisson, constant, bursty, gamma:<shape>, or "
+            "name a trace, a .csv or .jsonl file; did you mean 'poisson'?"
+        ),
+    ),
+    (
+        {"rate": "4/s", "tasks": 2, "arrival": "gamma:0"},
+        "swarm(arrival=...): 'gamma:0' is no arrival; write the shape as a number above 0: 'gamma:0.5'",
+    ),
+    (
+        {"arrival": "bursty"},
+        "swarm(arrival=...) spreads starts over time, and nothing sets a rate; add rate='40/s'",
+    ),
+    (
+        {"arrival": "day.csv", "rate": "4/s", "tasks": 2},
+        "swarm(arrival=...) and swarm(rate=...) exclude each other; drop one",
+    ),
+    (
+        {"rate": "40/s", "tasks": 2, "concurrency": "8..256"},
+        (
+            "swarm(rate=...) sets the load, and swarm(concurrency=...): '8..256' would look for one; drop one of them, "
+            "or write concurrency=256 as a ceiling"
+        ),
+    ),
+    (
+        {"backlog": 5},
+        "swarm(backlog=...) needs a rate: a closed loop starts no task that must wait; add one, or drop it",
+    ),
+    (
+        {"rate": "40/s", "tasks": 2, "backlog": 5},
+        "swarm(backlog=...) needs a concurrency, above which tasks wait; add one, or drop it",
     ),
     ({"rate": 40}, f"swarm(rate=...): 40 is not a rate; {RATE}; did you mean '40/s'?"),
     ({"rate": "40/s"}, "swarm(rate=...): '40/s' alone never ends; add tasks, a duration, or both"),

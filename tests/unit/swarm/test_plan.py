@@ -24,15 +24,7 @@ class Around:
 
 
 NOTHING = Around()
-LATER: dict[str, Any] = {
-    "rate": "40/s",
-    "arrival": "constant",
-    "stages": [("30s", 50)],
-    "duration": "30s",
-    "backlog": 5,
-    "reschedule": 1,
-    "workers": 2,
-}
+LATER: dict[str, Any] = {"workers": 2}
 """A right value for every argument that is not available yet."""
 
 
@@ -155,20 +147,14 @@ def test_a_right_value_of_an_argument_that_comes_later_is_refused(name: str) -> 
     assert str(error.value) == f"swarm({name}=...) is not available yet in this version"
 
 
-def test_a_concurrency_that_adapts_comes_later() -> None:
-    with pytest.raises(NotAvailable) as error:
-        plan_from((10,), {"concurrency": "8..256"}, NOTHING)
-    assert str(error.value) == "swarm(concurrency=...): '8..256' is not available yet in this version"
-
-
-def test_defaults_of_arguments_that_come_later_can_be_given() -> None:
+def test_defaults_can_be_given() -> None:
     given = {"rate": None, "arrival": "poisson", "reschedule": 0, "limit": None, "max_cost": None}
     assert plan_from((), given, NOTHING) == Plan()
 
 
 def test_every_argument_is_typed(everything_available: None) -> None:
     plan = plan_from(
-        (100, "8..256"),
+        (100, 256),
         {
             "rate": "2400/min",
             "arrival": "constant",
@@ -190,7 +176,7 @@ def test_every_argument_is_typed(everything_available: None) -> None:
     )
     assert plan == Plan(
         tasks=100,
-        concurrency=(8, 256),
+        concurrency=256,
         rate=40.0,
         arrival="constant",
         duration=30.0,
@@ -208,12 +194,13 @@ def test_every_argument_is_typed(everything_available: None) -> None:
         workers=2,
     )
     assert plan.in_flight == 100
-    assert plan.notes == ("at most 100 in flight: tasks=100",)
+    assert plan.notes == ("100 in flight: tasks=100",)
 
 
 def test_a_concurrency_that_adapts_alone_means_tasks_up_to_its_highest(everything_available: None) -> None:
     plan = plan_from((), {"concurrency": "8..256"}, NOTHING)
     assert (plan.tasks, plan.in_flight) == (256, 256)
+    assert plan_from((100, "8..256"), {}, NOTHING).notes == ("at most 100 in flight: tasks=100",)
 
 
 def test_at_a_rate_nothing_but_an_explicit_concurrency_caps_what_is_in_flight(everything_available: None) -> None:
@@ -233,7 +220,8 @@ def test_a_duration_alone_ends_a_run_of_ten_at_once(everything_available: None) 
 def test_stages_need_neither_tasks_nor_concurrency(everything_available: None) -> None:
     plan = plan_from((), {"stages": [("30s", 50)]}, NOTHING)
     assert plan.stages == (Stage(30.0, 50, "concurrency"),)
-    assert (plan.tasks, plan.concurrency) == (None, None)
+    assert (plan.tasks, plan.concurrency, plan.in_flight, plan.seconds) == (None, None, 50, 30.0)
+    assert plan_from((), {"stages": [("30s", 50), (10, 5)], "concurrency": 20}, NOTHING).in_flight == 20
 
 
 def test_a_plan_cannot_be_changed() -> None:
@@ -267,17 +255,21 @@ def test_plain_data_has_the_markers_names() -> None:
 SECONDS = st.floats(min_value=0.001, max_value=1e6)
 COUNTS = st.integers(min_value=1, max_value=10**6)
 BOUNDS = st.fixed_dictionaries({}, optional=dict.fromkeys(("connect", "first_token", "idle", "total"), SECONDS))
+ARRIVAL = st.sampled_from(["poisson", "constant", "bursty", "gamma:0.5"])
 PACES = st.one_of(
     st.just({}),
-    st.fixed_dictionaries({"rate": st.floats(0.001, 1e6).map(lambda rate: f"{rate!r}/s"), "duration": SECONDS}),
+    st.fixed_dictionaries(
+        {"rate": st.floats(0.001, 1e6).map(lambda rate: f"{rate!r}/s"), "duration": SECONDS, "arrival": ARRIVAL}
+    ),
     st.fixed_dictionaries({"stages": st.lists(st.tuples(SECONDS, COUNTS), min_size=1, max_size=3)}),
-    st.fixed_dictionaries({"stages": st.just([("30s", "40/s"), ("1m", "2400/min")])}),
+    st.fixed_dictionaries({"stages": st.just([("30s", "40/s"), ("1m", "2400/min")]), "arrival": ARRIVAL}),
 )
 ARGUMENTS = st.fixed_dictionaries(
     {},
     optional={
         "tasks": COUNTS,
-        "concurrency": COUNTS | st.just("8..256"),
+        "concurrency": COUNTS,
+        "reschedule": st.integers(0, 9),
         "warmup": st.integers(0, 100),
         "repeat": st.integers(1, 9),
         "seed": st.integers(0, 2**64),
@@ -292,10 +284,11 @@ ARGUMENTS = st.fixed_dictionaries(
 def test_the_marker_takes_back_what_a_plan_says_of_itself(arguments: dict[str, Any], pace: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(available, "require", lambda *args: None)
-        plan = plan_from((), arguments | pace, NOTHING)
+        adapts = {} if pace else {"concurrency": "8..256"}
+        plan = plan_from((), adapts | arguments | pace, NOTHING)
         assert plan_from((), plan.to_dict(), NOTHING) == plan
 
 
 def test_every_argument_has_a_field_and_every_available_one_is_an_argument() -> None:
-    names = {item.name for item in fields(Plan)}
+    names = {item.name for item in fields(Plan)} - {"trace"}
     assert names == available.ARGUMENTS | LATER.keys()

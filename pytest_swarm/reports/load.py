@@ -1,0 +1,78 @@
+"""How the load of a run was released: what waited, what was shed, what was run again, how a concurrency adapted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any, Final
+
+from pytest_swarm.columns import RunResult
+from pytest_swarm.reports.figures import count, figure
+
+__all__ = ["load_items", "load_of", "settled_items"]
+
+STEPS_SHOWN: Final = 8
+"""Of a concurrency that adapts; the JSON report has all."""
+
+
+def load_of(run: RunResult) -> dict[str, Any]:
+    """The entry of the JSON report."""
+    return {
+        "in_flight_max": run.in_flight_max,
+        "backlogged": run.backlogged,
+        "backlog_max": run.backlog_max,
+        "shed": run.shed,
+        "rescheduled": run.rescheduled,
+        "limits": [step._asdict() for step in run.limits],
+        "settled": _settled(run),
+    }
+
+
+def _settled(run: RunResult) -> dict[str, Any] | None:
+    """Of a concurrency that adapts, the one that was held longest, with what it last came to."""
+    if not run.limits:
+        return None
+    end = max(run.tasks.end, default=run.limits[-1].time)
+    ends = [*(step.time for step in run.limits[1:]), max(end, run.limits[-1].time)]
+    held: defaultdict[int, float] = defaultdict(float)
+    for step, until in zip(run.limits, ends, strict=True):
+        held[step.limit] += until - step.time
+    limit = max(held, key=held.__getitem__)
+    found = [after for before, after in pairwise(run.limits) if before.limit == limit and after.throughput is not None]
+    last = found[-1] if found else None
+    return {
+        "limit": limit,
+        "throughput": None if last is None else last.throughput,
+        "latency": None if last is None else last.latency,
+    }
+
+
+def load_items(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What there is to say of all runs together; nothing where every task started when it was due, and once."""
+    loads = [run["load"] for run in runs]
+    total = {name: sum(load[name] for load in loads) for name in ("backlogged", "shed", "rescheduled")}
+    items = []
+    if total["backlogged"]:
+        most = max(load["backlog_max"] for load in loads)
+        items.append(f"{count(total['backlogged'], 'task')} waited, {most:,} at most at a time")
+    if total["shed"]:
+        items.append(f"{count(total['shed'], 'task')} shed: due and never started")
+    if total["rescheduled"]:
+        items.append(f"{count(total['rescheduled'], 'failed task')} run again")
+    return items
+
+
+def settled_items(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How the concurrency adapted in the first run."""
+    load: Mapping[str, Any] | None = runs[0]["load"] if runs else None
+    settled = None if load is None else load["settled"]
+    if load is None or settled is None:
+        return []
+    limits = [str(limit) for limit, _ in groupby(step["limit"] for step in load["limits"])]
+    shown = limits if len(limits) <= STEPS_SHOWN else [*limits[:STEPS_SHOWN], "..."]
+    items = [" ".join(shown), f"{settled['limit']} held longest"]
+    if settled["throughput"] is not None:
+        throughput, latency = figure("throughput", settled["throughput"]), figure("latency.mean", settled["latency"])
+        items.append(f"{throughput} at a mean of {latency}")
+    return items
