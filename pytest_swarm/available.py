@@ -25,6 +25,7 @@ OPTIONS: Final = frozenset(
         "max-cost",
         "model",
         "no-progress",
+        "plan",
         "prices-date",
         "project",
         "rate",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_swarm.errors import SettingError
+from pytest_swarm.planning import plans_of
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -68,6 +69,8 @@ class Gathering:
     def __init__(self, session: SwarmSession) -> None:
         self._session = session
         self._records: list[dict[str, Any]] = []
+        self._planned: list[dict[str, Any]] = []
+        """What would be released, where nothing is."""
         self._ceiling: dict[str, Any] | None = None
         """How the cost ceiling of the whole run stands, once it is over."""
         self._told: list[tuple[str, dict[str, bool]]] = []
@@ -77,6 +80,7 @@ class Gathering:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test is over; on a controller its report came from a worker."""
         self._records.extend(getattr(report, _ATTRIBUTE, ()))
+        self._planned.extend(plans_of(report))
 
     def pytest_report_header(self) -> list[str]:
         """Name what an earlier session left behind."""
@@ -125,6 +129,10 @@ class Gathering:
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Tell the result, also of a test that was stopped half-way."""
+        if self._planned:
+            from pytest_swarm.reports.planned import write_plans
+
+            write_plans(_Terminal(terminalreporter), self._planned)
         if not self._records:
             return
         from pytest_swarm.reports.terminal import write_summary

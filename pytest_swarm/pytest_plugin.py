@@ -12,6 +12,7 @@ from pytest_swarm.fixtures import agent, gateway, swarm, swarm_agent, swarm_gate
 from pytest_swarm.gathering import Gathering, describe_session, put_on_report
 from pytest_swarm.items import MARKERS, demands_of, marks_of, own_fixture, wants_event_loop
 from pytest_swarm.options import register
+from pytest_swarm.planning import put_plan_on_report, skip_planned
 from pytest_swarm.session import CHECKED, DEMANDS, SESSION, TRIAL, SwarmSession
 from pytest_swarm.settings import read_settings
 
@@ -120,6 +121,9 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     demands = item.stash.get(DEMANDS, None)
+    settings = item.config.stash[SESSION].settings
+    if settings.plan:
+        skip_planned(item, demands, settings)
     if demands is not None and isinstance(item, pytest.Function):
         item.config.stash[SESSION].open_trial(item, demands)
 
@@ -141,6 +145,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    put_plan_on_report(item, report)
     if call.when == "call":
         put_on_report(item, item.config.stash[SESSION].records_of(item), report)
     return report

@@ -16,10 +16,9 @@ from pytest_swarm.reports.figures import (
     ellipsis_middle,
     figure,
     one_line,
-    span,
 )
 from pytest_swarm.reports.layout import BODY, GAP, Line, ends, flow, labelled, table, wrapped
-from pytest_swarm.reports.load import load_items, settled_items
+from pytest_swarm.reports.load import load_items, plan_items, settled_items
 from pytest_swarm.reports.search import search_lines
 
 __all__ = ["block_lines"]
@@ -58,7 +57,7 @@ def block_lines(record: Record, width: int) -> Iterator[Line]:
     body = width - BODY
     yield _name(record, width)
     if record["metrics"] and record["verdict"] != "skipped":
-        yield from labelled("plan", flow(_plan(record), body))
+        yield from labelled("plan", flow(plan_items(record["plan"], record["in_flight_max"]), body))
         yield from labelled("load", flow(load_items(record["runs"]), body))
         yield from labelled("adapted", flow(settled_items(record["runs"]), body))
         yield from _source(record, body)
@@ -83,40 +82,6 @@ def _name(record: Record, width: int) -> Line:
         verdict += " (SIMULATED)"
     nodeid = ellipsis_middle(one_line(record["nodeid"]), width - cells(verdict) - 2)
     return Line(ends(nodeid, verdict, width), {**_MARKUP[record["verdict"]], "bold": True})
-
-
-def _plan(record: Record) -> list[str]:
-    plan: Mapping[str, Any] = record["plan"]
-    tasks, concurrency, repeat = plan.get("tasks"), plan.get("concurrency"), plan.get("repeat") or 1
-    items = [count(tasks, "task")] if tasks is not None else []
-    if plan.get("rate") is not None:
-        items.append(str(plan["rate"]))
-    if plan.get("arrival") not in (None, "poisson"):
-        items.append(one_line(str(plan["arrival"])))
-    if plan.get("duration") is not None:
-        items.append(f"for {span(plan['duration'])}")
-    if plan.get("stages"):
-        items.append(", ".join(f"{span(seconds)} to {target}" for seconds, target in plan["stages"]))
-    reached = f"{record['in_flight_max']:,}"
-    levels = concurrency is None and any(isinstance(target, int) for _, target in plan.get("stages") or ())
-    items.append(f"{reached} in flight reached" if levels else f"{_in_flight(tasks, concurrency)} ({reached} reached)")
-    if plan.get("backlog") is not None:
-        items.append(f"{plan['backlog']:,} may wait")
-    if plan.get("limit"):
-        items.append(f"limit {' and '.join(plan['limit'])}")
-    if plan.get("warmup"):
-        items.append(f"{plan['warmup']} to warm up")
-    if repeat > 1:
-        items.append(f"{repeat} runs")
-    return items
-
-
-def _in_flight(tasks: int | None, concurrency: int | str | None) -> str:
-    if concurrency is None:
-        return "any number in flight"
-    if tasks is not None and isinstance(concurrency, int) and concurrency > tasks:
-        return f"{tasks} in flight: tasks={tasks}"
-    return f"{concurrency} in flight"
 
 
 def _source(record: Record, width: int) -> Iterator[Line]:

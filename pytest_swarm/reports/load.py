@@ -8,9 +8,9 @@ from itertools import groupby, pairwise
 from typing import Any, Final
 
 from pytest_swarm.columns import RunResult
-from pytest_swarm.reports.figures import count, figure
+from pytest_swarm.reports.figures import count, figure, one_line, span
 
-__all__ = ["load_items", "load_of", "settled_items"]
+__all__ = ["load_items", "load_of", "plan_items", "settled_items"]
 
 STEPS_SHOWN: Final = 8
 """Of a concurrency that adapts; the JSON report has all."""
@@ -76,3 +76,44 @@ def settled_items(runs: Sequence[Mapping[str, Any]]) -> list[str]:
         throughput, latency = figure("throughput", settled["throughput"]), figure("latency.mean", settled["latency"])
         items.append(f"{throughput} at a mean of {latency}")
     return items
+
+
+def plan_items(plan: Mapping[str, Any], reached: int | None) -> list[str]:
+    """The plan of a test, and how many tasks really were in flight; None where none were yet."""
+    tasks, concurrency, repeat = plan.get("tasks"), plan.get("concurrency"), plan.get("repeat") or 1
+    items = [count(tasks, "task")] if tasks is not None else []
+    if plan.get("rate") is not None:
+        items.append(str(plan["rate"]))
+    if plan.get("arrival") not in (None, "poisson"):
+        items.append(one_line(str(plan["arrival"])))
+    if plan.get("duration") is not None:
+        items.append(f"for {span(plan['duration'])}")
+    if plan.get("stages"):
+        items.append(", ".join(f"{span(seconds)} to {target}" for seconds, target in plan["stages"]))
+    items += _in_flight(plan, tasks, concurrency, reached)
+    if plan.get("backlog") is not None:
+        items.append(f"{plan['backlog']:,} may wait")
+    if plan.get("limit"):
+        items.append(f"limit {' and '.join(plan['limit'])}")
+    if plan.get("warmup"):
+        items.append(f"{plan['warmup']} to warm up")
+    if plan.get("reschedule"):
+        items.append(f"failed tasks run again {count(plan['reschedule'], 'time')} at most")
+    if repeat > 1:
+        items.append(f"{repeat} runs")
+    return items
+
+
+def _in_flight(
+    plan: Mapping[str, Any], tasks: int | None, concurrency: int | str | None, reached: int | None
+) -> list[str]:
+    """What may be in flight and what was."""
+    was = "" if reached is None else f" ({reached:,} reached)"
+    if concurrency is None:
+        levels = any(isinstance(target, int) for _, target in plan.get("stages") or ())
+        if levels:
+            return [] if reached is None else [f"{reached:,} in flight reached"]
+        return [f"any number in flight{was}"]
+    if tasks is not None and isinstance(concurrency, int) and concurrency > tasks:
+        return [f"{tasks} in flight: tasks={tasks}{was}"]
+    return [f"{concurrency} in flight{was}"]

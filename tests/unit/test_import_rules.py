@@ -24,6 +24,7 @@ PYTEST_SIDE = (
     "inline",
     "items",
     "options",
+    "planning",
     "progresswatch",
     "pytest_plugin",
     "rechecktrial",
