@@ -142,9 +142,7 @@ def against(
         reason = f"it is {told(observed, dimension, threshold)}, and {few}; run more tasks"
         return Against("invalid", threshold, reason, times)
     if evidence.found == "whole":
-        whole = (
-            f"all of {_distribution(metric)} is {evidence.ratio:.2f} times the baseline's ({_probability(evidence.p)})"
-        )
+        whole = f"all of {_distribution(metric)} is {_moved(evidence, metric)} ({_probability(evidence.p)})"
         alone = f"{metric.statistic} alone is {times}"
         return Against("fail", threshold, f"{whole}; {alone}", f"{whole}; {alone}")
     if evidence.found:
@@ -196,6 +194,13 @@ def per_run(metrics: SwarmMetrics, metric: Metric) -> list[float]:
 
 def _probability(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def _moved(evidence: Evidence, metric: Metric) -> str:
+    if evidence.shift is None:
+        return f"{evidence.ratio:.2f} times the baseline's"
+    by = told(abs(evidence.shift), metric.dimension, 0)
+    return f"{by} {'above' if evidence.shift > 0 else 'below'} the baseline's"
 
 
 def _distribution(metric: Metric) -> str:

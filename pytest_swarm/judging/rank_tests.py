@@ -1,7 +1,7 @@
 """Tests that look at the order of values only, and so assume no distribution. All samples are sorted.
 
 `mann_whitney` asks whether a whole distribution has moved, `tail_test` whether the part beyond a percentile has grown,
-`scale_ratio` by what factor one distribution is the other.
+`scale_ratio` and `location_shift` by what factor, or by how much, it has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from pytest_swarm.judging.two_samples import UNTOLD, Sides, fisher
 
-__all__ = ["least_p", "mann_whitney", "scale_ratio", "tail_test"]
+__all__ = ["least_p", "location_shift", "mann_whitney", "scale_ratio", "tail_test"]
 
 _EXACT: Final = 400
 """Pairs of values up to which the distribution of the statistic is counted out."""
@@ -107,16 +107,29 @@ def scale_ratio(now: Sequence[float], before: Sequence[float]) -> float | None:
     if not now or not before or now[0] <= 0 or before[0] <= 0:
         return None
     upper, lower = ([math.log(value) for value in _thinned(sample)] for sample in (now, before))
+    return round(math.exp(_median_difference(upper, lower, 1e-6)), 6)
+
+
+def location_shift(now: Sequence[float], before: Sequence[float]) -> float | None:
+    """By how much `now` is more than `before`: the estimate of Hodges and Lehmann. None without values."""
+    if not now or not before:
+        return None
+    span = max(now[-1], before[-1]) - min(now[0], before[0])
+    return _median_difference(_thinned(now), _thinned(before), span * 1e-7)
+
+
+def _median_difference(upper: Sequence[float], lower: Sequence[float], precision: float) -> float:
+    """The median of all differences of a value of `upper` and one of `lower`."""
     pairs = len(upper) * len(lower)
     # Among many pairs the two in the middle are one number but for rounding.
     middle = {(pairs + 1) // 2, pairs // 2 + 1 if pairs <= _FEW_PAIRS else (pairs + 1) // 2}
-    return round(math.exp(sum(_difference(upper, lower, rank) for rank in middle) / len(middle)), 6)
+    return sum(_difference(upper, lower, rank, precision) for rank in middle) / len(middle)
 
 
-def _difference(upper: Sequence[float], lower: Sequence[float], rank: int) -> float:
-    """The `rank`-th smallest of all differences of a value of `upper` and one of `lower`, to six decimals."""
+def _difference(upper: Sequence[float], lower: Sequence[float], rank: int, precision: float) -> float:
+    """The `rank`-th smallest of all differences of a value of `upper` and one of `lower`."""
     low, high = upper[0] - lower[-1], upper[-1] - lower[0]
-    while high - low > 1e-6:
+    while high - low > precision:
         middle = (low + high) / 2
         if sum(bisect_right(upper, value + middle) for value in lower) < rank:
             low = middle

@@ -5,9 +5,10 @@ change where there is none in at most `level` of all cases:
 
 - the figure itself is beyond the limit, and more than chance makes it so (`tail_test` for a percentile, `welch` for a
   mean): what a slower tail shows;
-- the whole distribution has moved beyond the limit (`scale_ratio`), and more than chance makes it so (`mann_whitney`):
-  a slowdown of everything moves every percentile by its factor, and all values together tell it long before the few
-  beyond a p99 do. That evidence is dropped where the figure's own values contradict it.
+- the whole distribution has moved, more than chance makes it (`mann_whitney`), and takes the figure beyond the limit:
+  all values together tell that long before the few beyond a p99 do. Either by a factor (`scale_ratio`), which then is
+  that of every percentile; or, where the figure observed is beyond the limit too, by a time that is added to all
+  (`location_shift`), as a queue does it. That evidence is dropped where the figure's own values contradict it.
 
 Chance is asked about the change, and not about the limit: `<= baseline * 1.10` fails where a change is sure and more
 than 10 % of it were seen.
@@ -22,7 +23,8 @@ from statistics import NormalDist
 from typing import Final, Literal
 
 from pytest_swarm.judging import statistics
-from pytest_swarm.judging.rank_tests import least_p, mann_whitney, scale_ratio, tail_test
+from pytest_swarm.judging.observation import summary
+from pytest_swarm.judging.rank_tests import least_p, location_shift, mann_whitney, scale_ratio, tail_test
 from pytest_swarm.judging.two_samples import Sides, fisher, welch
 
 __all__ = ["Evidence", "detectable", "figure_test", "of_rate", "of_runs", "of_samples"]
@@ -48,6 +50,8 @@ class Evidence:
     """The smallest p-value (one-sided) of that evidence; of the figure itself where there is none."""
     ratio: float | None = None
     """By what factor the whole distribution has moved, where that is the evidence."""
+    shift: float | None = None
+    """By how much it has, where that is the evidence."""
     enough: bool = True
     """Whether so many values can show a change that matters: any at all, and one by `BLIND` where one was seen."""
 
@@ -85,11 +89,10 @@ def of_samples(
     enough = least_p(len(now), len(before)) <= half
     if beyond and own[side] <= half:
         return Evidence("figure", own[side])
-    moved = mann_whitney(now, reference)[side]
-    ratio = scale_ratio(now, before) if moved <= half else None
-    further = ratio is not None and (ratio > factor if upwards else ratio < factor)
-    if ratio is not None and further and not _contradicts(statistic, now, before, ratio, upwards):
-        return Evidence("whole", moved, ratio)
+    p = mann_whitney(now, reference)[side]
+    whole = _of_whole(statistic, now, before, p, beyond, factor, upwards) if p <= half else None
+    if whole is not None:
+        return whole
     shown = detectable(now, before, level) if beyond else None
     return Evidence("", own[side], enough=enough and (shown is None or shown <= BLIND))
 
@@ -99,10 +102,36 @@ def _reference(factor: float, upwards: bool) -> float:
     return min(factor, 1.0) if upwards else max(factor, 1.0)
 
 
-def _contradicts(statistic: str, now: Sequence[float], before: Sequence[float], ratio: float, upwards: bool) -> bool:
+def _of_whole(
+    statistic: str, now: Sequence[float], before: Sequence[float], p: float, beyond: bool, factor: float, upwards: bool
+) -> Evidence | None:
+    """What a sure change of the whole says of the statistic; None where that stays within the limit."""
+    shift = _shift_beyond(statistic, now, before, factor, upwards) if beyond else None
+    if shift is not None and not _contradicts(statistic, now, [value + shift for value in before], upwards):
+        return Evidence("whole", p, shift=shift)
+    ratio = scale_ratio(now, before)
+    if ratio is None or not (ratio > factor if upwards else ratio < factor):
+        return None
+    if _contradicts(statistic, now, [value * ratio for value in before], upwards):
+        return None
+    return Evidence("whole", p, ratio=ratio)
+
+
+def _shift_beyond(
+    statistic: str, now: Sequence[float], before: Sequence[float], factor: float, upwards: bool
+) -> float | None:
+    """What has been added to all values, if that takes the statistic beyond `factor` times what it was."""
+    shift = location_shift(now, before)
+    figure = summary(before, statistic, str)
+    if shift is None or not (shift > (factor - 1) * figure if upwards else shift < (factor - 1) * figure):
+        return None
+    return shift
+
+
+def _contradicts(statistic: str, now: Sequence[float], moved: Sequence[float], upwards: bool) -> bool:
     """Whether the figure has surely not moved as far as the whole: a p99 that stands at a timeout, for example."""
-    moved = figure_test(statistic, now, [value * ratio for value in before], _CONTRADICTED)
-    return moved is not None and moved[1 if upwards else 0] <= _CONTRADICTED
+    sides = figure_test(statistic, now, moved, _CONTRADICTED)
+    return sides is not None and sides[1 if upwards else 0] <= _CONTRADICTED
 
 
 def of_rate(

@@ -62,6 +62,21 @@ def test_a_slower_tail_is_found_where_the_rest_stands_still():
     assert found_in("p50", 1.1, 1.0, tail=4.0, trials=60)[0] <= 0.1
 
 
+def test_what_is_added_to_everything_fails_a_tail_that_is_beyond_its_limit():
+    random = np.random.default_rng(3)
+    found = Counter()
+    for _ in range(60):
+        before, now = (sorted(random.lognormal(0, 0.9, TASKS) + queue) for queue in (0.0, 0.8))
+        beyond = statistics.percentile(now, 95) > 1.1 * statistics.percentile(before, 95)
+        evidence = of_samples("p95", now, before, beyond=beyond, factor=1.1, upwards=True, level=0.05)
+        found[evidence.found] += 1
+        if not beyond:
+            assert evidence.shift is None
+    # 0.8 s more are 18 % of the p95, whose own values tell that in one of four trials.
+    assert found["whole"] > found["figure"]
+    assert found["whole"] + found["figure"] >= 40
+
+
 def test_a_percentile_that_stands_still_is_not_failed_for_the_rest():
     random = np.random.default_rng(2)
     failed = 0
@@ -158,6 +173,13 @@ def test_a_regression_of_everything_fails_a_percentile_that_cannot_tell_it_alone
     assert judgement.verdict == "fail"
     assert "all of latency is 1." in judgement.reasons[0]
     assert "p99 alone is 1.11 times the baseline" in judgement.reasons[0]
+
+
+def test_a_time_that_is_added_to_everything_is_told_as_such():
+    before = np.random.default_rng(1).lognormal(0, 0.9, 300)
+    judgement = judged(swarm(before + 0.9), swarm(before), "p95 <= baseline * 1.10")
+    assert judgement.verdict == "fail"
+    assert "all of latency is 0.9s above the baseline's (p < 0.001); p95 alone is 1.2" in judgement.reasons[0]
 
 
 def test_what_chance_may_do_is_passed_and_said():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_swarm.judging.rank_tests import least_p, mann_whitney, scale_ratio, tail_test
+from pytest_swarm.judging.rank_tests import least_p, location_shift, mann_whitney, scale_ratio, tail_test
 from pytest_swarm.judging.two_samples import Sides, fisher, student_tail, welch
 
 
@@ -124,6 +124,14 @@ def test_large_samples_are_thinned_without_a_shift():
         np.exp(stats.norm.fit(np.log(now))[0] - np.log(before).mean()), rel=0.01
     )
     assert scale_ratio(now, now) == 1
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 4), (900, 800)])
+def test_the_shift_of_two_distributions_is_the_median_of_all_differences(n, m):
+    now, before = drawn(5, n, m, 1.15)
+    assert location_shift(now, before) == pytest.approx(np.median(np.subtract.outer(now, before)), abs=1e-4)
+    assert location_shift(before, before) == pytest.approx(0, abs=1e-6)
+    assert location_shift([], before) is None
 
 
 def test_values_of_zero_have_no_ratio():
