@@ -117,15 +117,15 @@ import aiohttp
 URL = {url!r} + "/chat/completions"
 ASK = {{"model": "echo", "messages": [{{"role": "user", "content": "hi"}}]}}
 
-@pytest.mark.swarm(tasks=3, limit="2/s", timeout=0.9)
+@pytest.mark.swarm(tasks=3, limit="80/min", timeout=0.9)
 async def test_gateway(gateway): await gateway.chat("hi")
 
-@pytest.mark.swarm(tasks=3, limit="2/s")
+@pytest.mark.swarm(tasks=3, limit="80/min")
 async def test_aiohttp():
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.9)) as session:
         await (await session.post(URL, json=ASK)).read()
 
-@pytest.mark.swarm(tasks=3, limit="2/s")
+@pytest.mark.swarm(tasks=3, limit="80/min")
 async def test_httpx():
     import httpx
     async with httpx.AsyncClient(timeout=0.9) as client:
@@ -136,7 +136,7 @@ async def test_httpx():
 def test_timeouts_of_a_call_do_not_run_while_it_is_held_back(suite: Any, report: Any, small_gateway: Any) -> None:
     suite(TIMEOUTS.format(url=small_gateway.base_url)).assert_outcomes(passed=3)
     for test in report()["tests"]:
-        assert max(call["queued"] for call in test["calls"]) > 0.95
+        assert max(call["queued"] for call in test["calls"]) > 0.9
 
 
 GIVEN_UP = """
