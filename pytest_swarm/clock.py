@@ -14,11 +14,11 @@ import selectors
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pytest_swarm.errors import SwarmError
 
-__all__ = ["Now", "VirtualClock", "VirtualTimeError", "real_now", "virtual_time"]
+__all__ = ["Now", "RunClock", "VirtualClock", "VirtualTimeError", "real_now", "scaled_time", "virtual_time"]
 
 Now = Callable[[], float]
 """Seconds on a monotonic clock with an arbitrary start."""
@@ -94,6 +94,16 @@ class _VirtualSelector:
         return ready
 
 
+class RunClock(Protocol):
+    """The clock of a run that is not the real one."""
+
+    def now(self) -> float:
+        """Seconds since its start."""
+
+    def progress(self) -> None:
+        """Something of the run got on: it is not stuck."""
+
+
 class VirtualClock:
     """The clock of one virtual run; starts at 0.0 so that its figures do not depend on when it was started."""
 
@@ -118,13 +128,7 @@ def virtual_time(loop: asyncio.AbstractEventLoop, on_stuck: Callable[[str], None
 
     Raises `VirtualTimeError` for a loop that is not asyncio's own (uvloop).
     """
-    # The attributes of asyncio's loop that hold its time; another implementation has none of them.
-    state: Any = loop
-    if not isinstance(getattr(state, "_selector", None), selectors.BaseSelector) or not hasattr(state, "_scheduled"):
-        raise VirtualTimeError(
-            f"virtual time needs asyncio's own event loop, not {type(loop).__module__}.{type(loop).__name__}; "
-            "use the default loop policy, or --swarm-clock real"
-        )
+    state = _asyncio_loop(loop)
     selector = _VirtualSelector(state._selector, on_stuck)
     order = itertools.count()
 
@@ -157,6 +161,64 @@ def virtual_time(loop: asyncio.AbstractEventLoop, on_stuck: Callable[[str], None
             delattr(state, name)
         state._selector = real_selector
         _shift_timers(state, loop.time() - selector.now)
+
+
+class _ScaledSelector:
+    """Stands in for the loop's selector: waits for so much shorter than the loop thinks."""
+
+    def __init__(self, real: selectors.BaseSelector, speed: float) -> None:
+        self._real = real
+        self._speed = speed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return self._real.select(None if timeout is None else timeout / self._speed)
+
+
+class _ScaledClock:
+    """The clock of one run at another speed."""
+
+    def __init__(self, speed: float) -> None:
+        self._began = time.monotonic()
+        self._speed = speed
+
+    def now(self) -> float:
+        return (time.monotonic() - self._began) * self._speed
+
+    def progress(self) -> None:
+        """Real time goes on by itself."""
+
+
+@contextmanager
+def scaled_time(loop: asyncio.AbstractEventLoop, speed: float) -> Iterator[RunClock]:
+    """Let `speed` seconds of the running `loop` pass in one real second for the length of the block.
+
+    Timers that others left on the loop keep their distance from now, as with `virtual_time`; so do the errors.
+    """
+    state = _asyncio_loop(loop)
+    clock, real_selector = _ScaledClock(speed), state._selector
+    _shift_timers(state, -loop.time())
+    state.time, state._selector = clock.now, _ScaledSelector(real_selector, speed)
+    try:
+        yield clock
+    finally:
+        now = clock.now()
+        del state.time
+        state._selector = real_selector
+        _shift_timers(state, loop.time() - now)
+
+
+def _asyncio_loop(loop: asyncio.AbstractEventLoop) -> Any:
+    """The loop, if it has the attributes of asyncio's own that hold its time; another implementation has none."""
+    state: Any = loop
+    if not isinstance(getattr(state, "_selector", None), selectors.BaseSelector) or not hasattr(state, "_scheduled"):
+        raise VirtualTimeError(
+            f"virtual time needs asyncio's own event loop, not {type(loop).__module__}.{type(loop).__name__}; "
+            "use the default loop policy, or --swarm-clock real"
+        )
+    return state
 
 
 def _shift_timers(loop: Any, seconds: float) -> None:

@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from pytest_swarm.clock import Now, real_now
+from pytest_swarm.errors import SwarmError
 from pytest_swarm.records import Reading
 from pytest_swarm.redaction import redact_text
 
-__all__ = ["Ending", "Exchange", "Reader", "ReaderFactory", "Request", "Source"]
+__all__ = ["Asker", "Ending", "Exchange", "Reader", "ReaderFactory", "Recorded", "Request", "Source"]
 
 REDIRECTED = "redirected: the gateway sent the request on to another address"
 DRAIN_BYTES = 65536
@@ -57,6 +58,28 @@ class Request:
     body: bytes
 
 
+class Asker(NamedTuple):
+    """Who asks, within one test. `agent` is the index of the task; None for what no task asks for."""
+
+    run: int
+    warmup: bool
+    agent: int | None
+
+
+NOBODY: Final = Asker(0, False, None)
+
+
+class Recorded(NamedTuple):
+    """What a cassette says of the exchange that it answers with."""
+
+    source: Literal["live", "simulated"]
+    """Where the answer came from when it was recorded."""
+    timed: bool
+    """False where nobody knows when what came: no time of the exchange then means anything."""
+    ended: float | None
+    """When the recorded exchange ended, in seconds since the epoch; None where the cassette does not say."""
+
+
 class Reader(Protocol):
     """A reducer over the pieces of one response; see `pytest_swarm.reading`."""
 
@@ -88,6 +111,11 @@ class Exchange:
     started: float
     clock: Now = real_now
     """The clock of the run that this belongs to: whoever drives the exchange reads it."""
+    asker: Asker = NOBODY
+    recorded: Recorded | None = None
+    """Set by a source that plays what was recorded."""
+    refused: SwarmError | None = None
+    """Why the source did not answer at all: no failure of the gateway, but one of the test."""
     sent: float | None = None
     connect: float | None = None
     """Seconds spent opening a connection; None when a pooled one was used or it is not known."""

@@ -83,7 +83,8 @@ class OpenCall:
         self._settle_limits(self.exchange, reading)
         recorder, place, self._place = self.context.ledger.recorder, self._place, None
         if recorder is not None and place is not None and not self.context.gone:
-            recorder.end(self.exchange, place, self.context.ledger.gateway_kind)
+            ledger = self.context.ledger
+            recorder.end(self.exchange, place, ledger.gateway_kind, ledger.zero)
         self.sent.append(_Sent(self.exchange, reading, wait))
         self.exchange = None
 

@@ -55,6 +55,8 @@ class Interaction:
     sequence: int
     """Number of the exchange among those of this agent in this run, from 0; every attempt counts."""
     warmup: bool = False
+    began: float | None = None
+    """When it was sent, in seconds since the start of its run; of what was never sent, when it was asked for."""
     connect: float | None = None
     """Seconds spent opening the connection before the send."""
     head: float | None = None
@@ -139,6 +141,7 @@ def _extra(it: Interaction, *, failed: bool) -> dict[str, Any]:
         "run": it.run,
         "sequence": it.sequence,
         "warmup": it.warmup,
+        "began": it.began,
         "connect": it.connect,
         "head": it.head,
         "chunks": [list(chunk) for chunk in it.chunks],
@@ -213,6 +216,7 @@ def _known(extra: dict[str, Any]) -> dict[str, Any]:
         "run": int(extra.pop("run", 0)),
         "sequence": int(extra.pop("sequence", 0)),
         "warmup": bool(extra.pop("warmup", False)),
+        "began": extra.pop("began", None),
         "connect": extra.pop("connect", None),
         "head": extra.pop("head", None),
         "chunks": tuple((float(at), int(size)) for at, size in extra.pop("chunks", ())),

@@ -78,15 +78,16 @@ class Recorder:
             self._seen[run, warmup, agent] += 1
         return Place(run, warmup, agent, sequence)
 
-    def end(self, exchange: Exchange, place: Place, gateway: str) -> None:
+    def end(self, exchange: Exchange, place: Place, gateway: str, zero: float | None = None) -> None:
         """It has ended: write it, unless it was never sent because a cost ceiling stood before it.
 
-        `gateway` tells what it was meant for, ``live`` or ``simulated``, where no reply says it.
+        `gateway` tells what it was meant for, ``live`` or ``simulated``, where no reply says it. `zero` is when its run
+        started, on the clock of the exchange; None where nobody knows.
         """
         pieces, exchange.kept = exchange.kept or [], None
         if exchange.ending in (None, Ending.BUDGET) or self._over:
             return
-        interaction = self._redactor.interaction(interaction_of(exchange, pieces, place, gateway))
+        interaction = self._redactor.interaction(interaction_of(exchange, pieces, place, gateway, zero))
         finding = self._scanner.scan(interaction)
         if finding is not None:
             self._refuse(place, str(finding))
@@ -129,8 +130,11 @@ class Recorder:
             self.problem = f"the cassette {self.path} cannot be written: {error.strerror or error}"
 
 
-def interaction_of(exchange: Exchange, pieces: list[tuple[float, bytes]], place: Place, gateway: str) -> Interaction:
-    """A finished exchange with its pieces; `gateway` as for `Recorder.end`. Nothing is redacted yet."""
+def interaction_of(
+    exchange: Exchange, pieces: list[tuple[float, bytes]], place: Place, gateway: str, zero: float | None = None
+) -> Interaction:
+    """A finished exchange with its pieces; `gateway` and `zero` as for `Recorder.end`. Nothing is redacted yet."""
+    began = exchange.started if exchange.sent is None else exchange.sent
     assert exchange.ending is not None
     plain = decoded(exchange.headers, pieces)
     source: Literal["live", "simulated"] = (
@@ -145,6 +149,7 @@ def interaction_of(exchange: Exchange, pieces: list[tuple[float, bytes]], place:
         run=place.run,
         sequence=place.sequence,
         warmup=place.warmup,
+        began=None if zero is None else _microseconds(began - zero),
         connect=_microseconds(exchange.connect),
         head=_microseconds(exchange.head_at),
         chunks=tuple((round(at, 6), size) for at, size in plain.chunks if at is not None),
