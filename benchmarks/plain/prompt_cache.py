@@ -51,8 +51,9 @@ def cached(usage: dict[str, Any]) -> int:
 
 def cost(usage: dict[str, Any]) -> float:
     """US dollars of a reply: what was cached needs not be paid."""
-    billable = usage["completion_tokens"] - cached(usage)
-    return (usage["prompt_tokens"] * INPUT_PRICE + billable * OUTPUT_PRICE) / 1e6
+    billable: int = usage["completion_tokens"] - cached(usage)
+    prompt: int = usage["prompt_tokens"]
+    return (prompt * INPUT_PRICE + billable * OUTPUT_PRICE) / 1e6
 
 
 def figures(usages: list[dict[str, Any]]) -> dict[str, float]:

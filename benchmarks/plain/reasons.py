@@ -53,13 +53,13 @@ def of_percentile(results: Rows, ledger: Rows, p: float, told: float, in_flight:
 
 def of_throughput(results: Rows, ledger: Rows, elapsed: float, told: float) -> dict[str, float]:
     """What makes `told`, the script's tasks per second, differ from those of the ledger."""
-    passed = sum(row["ok"] for row in results) / elapsed
+    passed: float = sum(row["ok"] for row in results) / elapsed
     return {FAILURES: told - passed, TIMER: passed - throughput(ledger)}
 
 
 def throughput(ledger: Rows) -> float:
     """Answered requests per second, from the first arrival to the last end."""
-    duration = max(entry["ended"] for entry in ledger) - min(entry["received"] for entry in ledger)
+    duration: float = max(entry["ended"] for entry in ledger) - min(entry["received"] for entry in ledger)
     return len(answered(ledger)) / duration
 
 
@@ -74,7 +74,8 @@ def cache_hit_rate(ledger: Rows) -> float:
     """The share of input tokens that came from the cache."""
     rows = answered(ledger)
     cached: int = sum(entry["cached_tokens"] for entry in rows)
-    return cached / sum(entry["input_tokens"] for entry in rows)
+    total: int = sum(entry["input_tokens"] for entry in rows)
+    return cached / total
 
 
 def cost(ledger: Rows) -> float:
@@ -86,4 +87,5 @@ def cost(ledger: Rows) -> float:
 def full_cost(ledger: Rows, prices: tuple[float, float, float]) -> float:
     """What the answered requests would have cost without a cache."""
     fresh, _, output = prices
-    return sum(entry["input_tokens"] * fresh + entry["output_tokens"] * output for entry in answered(ledger)) / 1e6
+    full: float = sum(entry["input_tokens"] * fresh + entry["output_tokens"] * output for entry in answered(ledger))
+    return full / 1e6

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,9 @@ FILES = {path.name for path in SUITES.glob("test_*.py")}
 SECONDS = 120.0
 """Bound of one run of pytest."""
 BROKEN = "latency.p99 < 1ms"
+NEED_OPENAI = ("test_my_own_agent.py", "test_openai_sdk.py")
+AGENTS = 50
+"""Tasks of `test_my_own_agent`."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,11 @@ class Finished:
         return found
 
 
-def run(directory: Path, report: Path, *arguments: str) -> Finished:
+def run(directory: Path, report: Path, *arguments: str, python_path: Path | None = None) -> Finished:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--swarm-json={report}", *arguments],
         cwd=directory,
+        env=dict(os.environ) if python_path is None else {**os.environ, "PYTHONPATH": str(python_path)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -50,9 +57,9 @@ def run(directory: Path, report: Path, *arguments: str) -> Finished:
     return Finished(done.returncode, done.stdout, json.loads(report.read_text(encoding="utf-8"))["tests"])
 
 
-@pytest.fixture
-def as_they_are(tmp_path: Path) -> Finished:
-    return run(ROOT, tmp_path / "report.json", "example_suites")
+@pytest.fixture(scope="module")
+def as_they_are(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return run(ROOT, tmp_path_factory.mktemp("as_they_are") / "report.json", "example_suites")
 
 
 @pytest.fixture
@@ -62,6 +69,20 @@ def with_a_level_that_cannot_hold(tmp_path: Path) -> Finished:
     shutil.copytree(SUITES, copied, ignore=shutil.ignore_patterns("__pycache__"))
     systems = f"--swarm-systems={copied / 'faulty_systems.toml'}"
     return run(copied, tmp_path / "report.json", systems, f"--swarm-sla={BROKEN}")
+
+
+@pytest.fixture
+def front() -> Iterator[str]:
+    """The simulated gateway as a gateway of somebody's, over HTTP: its base URL."""
+    command = [sys.executable, "-m", "pytest_swarm.cli", "gateway", "--port=0", "--speed=20"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert select.select([process.stdout], [], [], SECONDS)[0], "the gateway said nothing"
+        yield process.stdout.readline().split(" at ")[1].split(" ")[0]
+    finally:
+        process.terminate()
+        process.communicate()
 
 
 def article_tables(output: str) -> dict[str, dict[str, tuple[float, float]]]:
@@ -122,3 +143,35 @@ def test_copied_elsewhere_a_broken_level_fails_each_and_nothing_else_does(
     # Judged is not failed: pytest itself must have failed every one.
     failed = {line.split()[1] for line in finished.output.splitlines() if line.startswith("FAILED ")}
     assert failed == {test["nodeid"] for test in finished.tests}
+
+
+def test_without_openai_its_suites_are_skipped_with_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "no_openai.py").write_text("import sys\nsys.modules['openai'] = None\n")
+    suites = [f"example_suites/{name}" for name in (*NEED_OPENAI, "test_roi.py")]
+    finished = run(ROOT, tmp_path / "report.json", "-p", "no_openai", *suites, python_path=tmp_path)
+    assert finished.exit_code == 0, finished.output
+    assert {Path(test["nodeid"].partition("::")[0]).name for test in finished.tests} == {"test_roi.py"}
+    assert re.search(r"\d passed, 2 skipped in", finished.output)
+    assert "the package openai is missing: pip install openai" in finished.output
+
+
+def test_what_uses_the_sdk_runs_against_any_gateway(tmp_path: Path, front: str) -> None:
+    gateway = [f"--swarm-base-url={front}", "--swarm-model=gpt-6-agent"]
+    suites = [f"example_suites/{name}" for name in NEED_OPENAI]
+    finished = run(ROOT, tmp_path / "report.json", *gateway, *suites)
+    assert finished.exit_code == 0, finished.output
+    assert {test["clock"] for test in finished.tests} == {"real"}
+    assert {call["source"] for test in finished.tests for call in test["calls"]} == {"simulated"}
+
+
+def test_every_call_of_an_agent_that_knows_nothing_of_it_is_counted(as_they_are: Finished) -> None:
+    test = as_they_are.test("test_my_own_agent")
+    calls = test["calls"]
+    assert len(calls) == test["metrics"]["calls"]
+    assert {call["task"] for call in calls} == set(range(AGENTS))
+    assert 2 * AGENTS <= len(calls) <= 6 * AGENTS
+    # Only its answer is streamed.
+    assert sum(call["ttft"] is not None for call in calls) == AGENTS
+    assert all(call["output_tokens"] for call in calls)
+    assert all(call["ttft"] is None for call in as_they_are.test("test_chat")["calls"])
+    assert {call["json"] for call in as_they_are.test("test_parse")["calls"] if call["outcome"] == "ok"} == {"valid"}
