@@ -177,9 +177,11 @@ class Ledger:
 
     def _abandon(self, opened: OpenCall) -> None:
         """Nobody will wait for what this call still has on the wire."""
-        exchange = opened.exchange
+        exchange, now = opened.exchange, self.now()
         if exchange is not None:
-            exchange.finish(self.now(), Ending.CANCELLED, "the task ended before the call did")
+            if self.limiter is not None and opened.ticket is None and exchange.ending is None:
+                opened.queued += now - exchange.started
+            exchange.finish(now, Ending.CANCELLED, "the task ended before the call did")
             if opened.exchange is not None:
                 opened.attempt_ended(exchange.read())
         if opened.closed is None and opened.sent:

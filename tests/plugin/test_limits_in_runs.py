@@ -181,6 +181,7 @@ def test_who_gives_up_while_it_is_held_back_is_booked_and_takes_no_place(suite: 
     by_task = {call["task"]: call for call in left["calls"]}
     assert by_task[1]["outcome"] == "cancelled"
     assert by_task[1]["sent"] is None
+    assert by_task[1]["queued"] == pytest.approx(1)
     assert by_task[2]["sent"] == pytest.approx(90)
     assert left["tasks"][-1]["status"] == "passed"
 
