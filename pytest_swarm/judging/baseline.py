@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Literal
 
 from pytest_swarm.columns import SwarmResult
@@ -173,9 +174,10 @@ def _evidence(
     )
 
 
-def pooled(metrics: SwarmMetrics, metric: Metric) -> list[float]:
+def pooled(metrics: SwarmMetrics, metric: Metric) -> Sequence[float]:
     """The sorted values of a distribution over all runs."""
-    return sorted(value for run in metrics.runs for value in run.samples(metric))
+    samples = [run.samples(metric) for run in metrics.runs]
+    return samples[0] if len(samples) == 1 else sorted(chain.from_iterable(samples))
 
 
 def rate_of(metrics: SwarmMetrics, metric: Metric) -> tuple[int, int] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Final
@@ -58,7 +60,9 @@ def read_baseline(path: Path, what: str = "--swarm-baseline") -> FormerReport:
     """
     try:
         text = path.read_bytes()
-        return _report(json.loads(text, object_hook=_call), path, what)
+        with _no_collections():
+            report = json.loads(text, object_hook=_call)
+        return _report(report, path, what)
     except OSError as error:
         raise SettingError(f"{what}: {path} cannot be read: {error.strerror or error}") from None
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -66,6 +70,18 @@ def read_baseline(path: Path, what: str = "--swarm-baseline") -> FormerReport:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         missing = f"missing or unknown: {error}" if isinstance(error, KeyError) else str(error)
         raise SettingError(f"{what}: {path} is no whole report ({missing}); write it again with --swarm-json") from None
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Looking for garbage among a hundred thousand new rows takes as long as parsing them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _report(report: Any, path: Path, what: str) -> FormerReport:

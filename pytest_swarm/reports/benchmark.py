@@ -7,7 +7,7 @@ finishes. Everything here that reaches into it is held by `tests/contract/test_p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,7 +167,7 @@ def _with_benchmark(items: list[pytest.Function]) -> Iterator[None]:
             item.fixturenames = before
 
 
-def _entries(test: _Test, record: Mapping[str, Any], suffix: str) -> Iterator[tuple[_Entry, list[float]]]:
+def _entries(test: _Test, record: Mapping[str, Any], suffix: str) -> Iterator[tuple[_Entry, Sequence[float]]]:
     """The entries of one record with their samples; a distribution without values has none."""
     for name in ENTRIES:
         samples = _samples(record, name)
@@ -188,7 +188,7 @@ def _entries(test: _Test, record: Mapping[str, Any], suffix: str) -> Iterator[tu
             )
 
 
-def _samples(record: Mapping[str, Any], name: str) -> list[float]:
+def _samples(record: Mapping[str, Any], name: str) -> Sequence[float]:
     rows = record["rows"]
     if record["search"] is not None:
         # Runs under many loads: their times together are of nothing.
