@@ -223,6 +223,8 @@ class Gateway:
 
     def _decide(self, opened: OpenCall, reading: Reading, attempt: int) -> Retry | Stop:
         exchange = opened.sent[-1].exchange
+        # What a cassette says of a moment was said at its own time.
+        ended = None if exchange.recorded is None else exchange.recorded.ended
         return decide(
             reading.outcome,
             exchange.status,
@@ -232,7 +234,7 @@ class Gateway:
             retries=self._terms.retries,
             saw_token=reading.first_token is not None,
             rng=opened.context.jitter,
-            wall_now=time.time(),
+            wall_now=time.time() if ended is None else ended,
         )
 
     def _reply(self, opened: OpenCall, reading: Reading) -> Reply:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pytest_swarm.errors import BudgetExceeded, SwarmError
-from pytest_swarm.exchange import Ending, Exchange, Request
+from pytest_swarm.exchange import Asker, Ending, Exchange, Request
 from pytest_swarm.reading import reader_factory, wire_of
 from pytest_swarm.tap.admission import admit, admit_blocking
 from pytest_swarm.tap.retried import call_for, may_be_repeated, pause_before
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from pytest_swarm.tap.opencall import OpenCall
     from pytest_swarm.tap.routing import TaskContext
 
-__all__ = ["check_host", "exchange_for", "follow", "follow_blocking", "is_model_request", "model_of", "pass_by"]
+__all__ = ["check_host", "exchange_for", "follow", "follow_blocking", "is_model_request", "is_played", "model_of", "pass_by"]
 
 
 def exchange_for(context: TaskContext, request: Request, wire: str) -> Exchange:
     """A new exchange on the clock of the task, read by the rules of `wire`."""
     now = context.ledger.now
-    return Exchange(request, reader_factory(wire), now(), now)
+    asker = Asker(context.run, context.warmup, context.index)
+    return Exchange(request, reader_factory(wire), now(), now, asker)
 
 
 async def follow(context: TaskContext, request: Request) -> Exchange | None:
@@ -85,6 +86,16 @@ def is_model_request(method: str, path: str) -> bool:
     return method.upper() == "POST" and wire_of(path) is not None
 
 
+def is_played(context: TaskContext, method: str, host: str | None, path: str) -> bool:
+    """Whether a request is answered by the source of its task, with nothing on the network behind it.
+
+    In a replay those are all model calls that would be measured, wherever their client would send them.
+    """
+    if context.ledger.gateway_kind == "replay":
+        return is_model_request(method, path) and _is_measured(context, host)
+    return context.played is not None and host == context.played
+
+
 def pass_by(context: TaskContext, method: str, url: str) -> None:
     """Count a request that is no model call, or none that the swarm measures."""
     parts = urlsplit(url)
@@ -101,11 +112,21 @@ def check_host(context: TaskContext, host: str | None, path: str) -> None:
     if context.index is None and wire_of(path) is None:
         return
     stopped = SwarmError(
-        f"a request to {host} was stopped: this run is simulated and reaches loopback only; "
-        "give --swarm-base-url to run against a real gateway, or list the host in the ini key swarm_hosts"
+        f"a request to {host} was stopped: this run is {_kind(context)} and reaches loopback only; "
+        f"{_remedy(context)}, or list the host in the ini key swarm_hosts"
     )
     context.stopped = context.stopped or stopped
     raise stopped
+
+
+def _kind(context: TaskContext) -> str:
+    return "a replay" if context.ledger.gateway_kind == "replay" else "simulated"
+
+
+def _remedy(context: TaskContext) -> str:
+    if context.ledger.gateway_kind == "replay":
+        return "only model calls to the gateway are replayed"
+    return "give --swarm-base-url to run against a real gateway"
 
 
 def _is_measured(context: TaskContext, host: str | None) -> bool:

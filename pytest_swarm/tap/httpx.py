@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_swarm.exchange import Exchange, Request
 from pytest_swarm.tap import onimport
-from pytest_swarm.tap.follow import check_host, follow, follow_blocking, pass_by
+from pytest_swarm.tap.follow import check_host, follow, follow_blocking, is_played, pass_by
 from pytest_swarm.tap.httpx_library import Library
 from pytest_swarm.tap.playback import check_playable, play_async, play_sync
 from pytest_swarm.tap.redirects import following, goes_on, going_on
@@ -143,8 +143,10 @@ def _measured_sync(library: Library, original: Any) -> Any:
 
 def _check(context: TaskContext, request: Any) -> None:
     """Stop what this run must not send."""
-    check_host(context, request.url.host, request.url.path)
-    check_playable(context, request.method, request.url.host, request.url.path)
+    where = request.method, request.url.host, request.url.path
+    if not is_played(context, *where):
+        check_host(context, *where[1:])
+    check_playable(context, *where)
 
 
 def _model_request(library: Library, context: TaskContext, request: Any) -> Request | None:
@@ -159,7 +161,7 @@ def _model_request(library: Library, context: TaskContext, request: Any) -> Requ
 
 def _player(context: TaskContext, request: Any) -> Source | None:
     """The source that answers a request without a network; None where it is really sent."""
-    return context.source if request.url.host == context.played else None
+    return context.source if is_played(context, request.method, request.url.host, request.url.path) else None
 
 
 def _take_body(library: Library, request: Any, exchange: Exchange) -> Any:

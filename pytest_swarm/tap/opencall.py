@@ -79,6 +79,8 @@ class OpenCall:
     def attempt_ended(self, reading: Reading, wait: float = 0.0) -> None:
         """The attempt on the wire has finished and was read; `wait` is the pause that preceded it."""
         assert self.exchange is not None
+        # No client may make anything else of it: the task fails with what its source refused.
+        self.context.stopped = self.context.stopped or self.exchange.refused
         self._settle(self.exchange, reading)
         self._settle_limits(self.exchange, reading)
         recorder, place, self._place = self.context.ledger.recorder, self._place, None
@@ -130,16 +132,17 @@ class OpenCall:
         call = Call(task=self.context.index, run=self.context.run, warmup=self.context.warmup, name=self.name)
         call.model = self.model or reading.model
         unsent = exchange.ending is Ending.BUDGET
-        call.source = self.context.ledger.gateway_kind if unsent else source_of(exchange)
+        kind = self.context.ledger.gateway_kind
+        call.source = kind if unsent or kind == "replay" else source_of(exchange)
         call.outcome, call.detail = reading.outcome, reading.detail
         call.due, call.queued = self.due - zero, self.queued
         call.connect = exchange.connect
         call.status, call.request_id = exchange.status, reading.request_id
         call.finish_reason = reading.finish_reason
         call.attempts = [_attempt_row(sent, zero) for sent in self.sent]
-        if first.exchange.sent is not None:
+        if _is_timed(first.exchange) and first.exchange.sent is not None:
             call.sent = first.exchange.sent - zero
-        if exchange.sent is not None:
+        if _is_timed(exchange) and exchange.sent is not None:
             call.attempt_latency = _length(exchange, reading)
             if call.attempt_latency is not None and first.exchange.sent is not None:
                 call.latency = exchange.sent - first.exchange.sent + call.attempt_latency
@@ -149,7 +152,7 @@ class OpenCall:
             call.input_tokens, call.output_tokens = usage.input_tokens, usage.output_tokens
             call.cached_tokens, call.cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
             call.reasoning_tokens, call.reported_cost = usage.reasoning_tokens, usage.reported_cost
-        call.tpot = _time_per_output_token(reading, call.output_tokens)
+        call.tpot = _time_per_output_token(reading, call.output_tokens) if _is_timed(exchange) else None
         self._settle_cost(call, price)
         call.notes = (*self.notes, *exchange.notes, *reading.notes, *(usage.notes if usage is not None else ()))
         return call
@@ -168,8 +171,14 @@ class OpenCall:
 
 
 def source_of(exchange: Exchange) -> str:
-    """`live` or `simulated`: a simulated gateway says so in a header, wherever it stands."""
-    return "simulated" if SIMULATED in exchange.headers else "live"
+    """`live` or `simulated`: a simulated gateway says so in a header, wherever it stands, and a cassette of one too."""
+    recorded = exchange.recorded is not None and exchange.recorded.source == "simulated"
+    return "simulated" if recorded or SIMULATED in exchange.headers else "live"
+
+
+def _is_timed(exchange: Exchange) -> bool:
+    """False for what a cassette answers that does not know when what came."""
+    return exchange.recorded is None or exchange.recorded.timed
 
 
 def _length(exchange: Exchange, reading: Reading) -> float | None:
@@ -181,8 +190,9 @@ def _length(exchange: Exchange, reading: Reading) -> float | None:
 
 def _attempt_row(sent: _Sent, zero: float) -> Attempt:
     exchange = sent.exchange
-    began = None if exchange.sent is None else exchange.sent - zero
-    latency = None if exchange.sent is None else _length(exchange, sent.reading)
+    known = exchange.sent is not None and _is_timed(exchange)
+    began = exchange.sent - zero if known and exchange.sent is not None else None
+    latency = _length(exchange, sent.reading) if known else None
     return Attempt(began, latency, exchange.status, sent.reading.outcome, sent.wait)
 
 

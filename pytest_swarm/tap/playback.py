@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_swarm.errors import SwarmError
 from pytest_swarm.exchange import Ending, Exchange
-from pytest_swarm.tap.follow import is_model_request
+from pytest_swarm.tap.follow import is_model_request, is_played
 
 if TYPE_CHECKING:
     from pytest_swarm.exchange import Source
@@ -38,18 +38,19 @@ _RAISED: Final = {
 
 
 def check_playable(context: TaskContext, method: str, host: str | None, path: str, *, by: str | None = None) -> None:
-    """Stop a request to the simulated gateway that it cannot answer: of another kind, or `by` an unsuited client."""
-    if context.played is None or host != context.played:
+    """Stop a request that the source of its task should answer and cannot: of another kind, or `by` an unsuited client."""
+    if not is_played(context, method, host, path):
         return
+    replayed = context.ledger.gateway_kind == "replay"
     if by is not None:
-        what = (
-            f"inside the process it answers gateway.*, the SDKs and httpx, not {by}; run `pytest-swarm gateway` for it"
-        )
+        remedy = "" if replayed else "; run `pytest-swarm gateway` for it"
+        what = f"inside the process it answers gateway.*, the SDKs and httpx, not {by}{remedy}"
     elif is_model_request(method, path):
         return
     else:
         what = f"it answers POST to .../chat/completions, .../messages and .../responses, not {method} {path}"
-    context.stopped = context.stopped or SwarmError(f"a request to the simulated gateway was stopped: {what}")
+    whom = "a replay" if replayed else "the simulated gateway"
+    context.stopped = context.stopped or SwarmError(f"a request to {whom} was stopped: {what}")
     raise context.stopped
 
 
@@ -69,7 +70,7 @@ def play_sync(api: Any, source: Source, exchange: Exchange, request: Any) -> Any
     loop = getattr(source, "loop", None)
     if loop is None or _runs_here():
         error = SwarmError(
-            "a blocking client cannot be answered by the simulated gateway in an async test or in a fixture; "
+            "a blocking client cannot be answered by the simulated gateway or a replay in an async test or in a fixture; "
             "use the async client there"
         )
         exchange.finish(exchange.clock(), Ending.CANCELLED, str(error))
