@@ -238,6 +238,8 @@ class RunResult:
     """How a concurrency that adapts went up and down: its start, and an entry for every time it was judged."""
     simulated: str | None = None
     """What a simulated gateway said of itself: its system and its speed. None when none answered."""
+    untimed: str | None = None
+    """Why no time of the run means anything; None where times do."""
     interrupted: str | None = None
     """Why the run ended before its plan did; None when it was finished."""
     over_budget: bool = False

@@ -56,6 +56,10 @@ def _shown(path: Path) -> str:
 
 def _source(session: SwarmSession) -> str:
     settings = session.settings
+    if settings.replay:
+        speed = settings.replay_speed
+        clock = f"{speed} time" if isinstance(speed, str) else f"{speed:g} times as fast"
+        return f"REPLAY of the cassettes in {_shown(session.cassette_dir)}, {clock}: no model is called"
     if settings.base_url is None:
         systems = ", ".join(session.systems)
         return f"SIMULATED gateway ({systems}): no model is called; --swarm-base-url names a real one"

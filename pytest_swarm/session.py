@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_swarm.errors import SettingError, SwarmError
+from pytest_swarm.errors import CassetteError, SettingError, SwarmError
 from pytest_swarm.fixtures import bound
-from pytest_swarm.items import has_event_loop, shared_fixtures
+from pytest_swarm.items import has_event_loop, own_fixture, shared_fixtures
 from pytest_swarm.progresswatch import ProgressWatch
 from pytest_swarm.rowfolder import RowFolder
 from pytest_swarm.sessionceiling import SessionCeiling
@@ -103,7 +103,7 @@ class SwarmSession:
         """Raise `SettingError` for a model that the simulated gateway does not have."""
         from pytest_swarm.sources.simulated.systems import find_system
 
-        if self.settings.base_url is None:
+        if self.settings.base_url is None and not self.settings.replay:
             find_system(demands.model, self.systems)
 
     def open_trial(self, item: pytest.Function, demands: Demands) -> Trial:
@@ -119,7 +119,7 @@ class SwarmSession:
             item.warn(pytest.PytestWarning(f"agents of a swarm share {', '.join(names)}: it holds what all of them do"))
         try:
             trial = item.stash[TRIAL] = self._trial(item, demands)
-        except SettingError as error:
+        except (SettingError, CassetteError) as error:
             problem = str(error)
         else:
             outside.append(trial.outside)
@@ -147,6 +147,10 @@ class SwarmSession:
         # A swarm inside a test has a coroutine function for its body, whatever pytest-asyncio made of the test.
         is_async = number > 0 or inspect.iscoroutinefunction(item.obj)
         if demands.search is not None:
+            if self.settings.replay:
+                raise SettingError(
+                    "--swarm-replay cannot replay a capacity search, whose loads were not recorded; drop one"
+                )
             if self.recordings is not None:
                 raise SettingError("--swarm-record cannot record a capacity search, which makes many runs; drop one")
             return SearchTrial(
@@ -164,6 +168,8 @@ class SwarmSession:
             cassette = self.recordings.existing(item.nodeid, number)
             rows = self.rows.open(item.nodeid)
             return RecheckTrial(item.nodeid, demands, self.around, rows, cassette, number=number, watcher=watcher)
+        if self.settings.replay:
+            return self._replayed(item, demands, number, is_async=is_async, watcher=watcher)
         recorded = self.recordings is not None and self.recordings.wants(item.nodeid, number)
         return Trial(
             item.nodeid,
@@ -174,6 +180,29 @@ class SwarmSession:
             number=number,
             watcher=watcher,
             recorder=self.recordings.open(item.nodeid, number) if self.recordings is not None and recorded else None,
+        )
+
+    def _replayed(
+        self, item: pytest.Function, demands: Demands, number: int, *, is_async: bool, watcher: ProgressWatch | None
+    ) -> Trial:
+        """A trial whose replies come from a cassette."""
+        from pytest_swarm.replaying import open_replay
+        from pytest_swarm.trial import Trial
+
+        inside = number == 0 and own_fixture(item, ("swarm",))
+        replaying = open_replay(
+            self.cassette_dir, item.nodeid, number, self.settings, is_async=is_async, optional=inside
+        )
+        rows = self.rows.open(item.nodeid)
+        return Trial(
+            item.nodeid,
+            demands,
+            self.around,
+            rows,
+            is_async=is_async,
+            number=number,
+            watcher=watcher,
+            replaying=replaying,
         )
 
     def records_of(self, item: pytest.Item) -> list[dict[str, Any]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from pytest_swarm.columns import SwarmResult
 from pytest_swarm.errors import SettingError
-from pytest_swarm.exchange import Source
 from pytest_swarm.gateway.blocking import BlockingGateway, Portal
 from pytest_swarm.gateway.client import Gateway, Terms
 from pytest_swarm.gateway.preflight import preflight
@@ -40,10 +39,12 @@ if TYPE_CHECKING:
     from pytest_swarm.judging.sla import Expression, TaskBound
     from pytest_swarm.progresswatch import ProgressWatch
     from pytest_swarm.records import Reading
+    from pytest_swarm.replaying import Replaying
     from pytest_swarm.reports.baseline_file import FormerReport
     from pytest_swarm.rowfile import RowFile
     from pytest_swarm.settings import Settings
     from pytest_swarm.sources.cassette.recorder import Recorder
+    from pytest_swarm.sources.cassette.replay import CassetteSource
     from pytest_swarm.sources.simulated.systems import System
     from pytest_swarm.swarm.plan import Plan
     from pytest_swarm.swarm.searching import SearchPlan
@@ -105,9 +106,12 @@ class Trial:
         number: int = 0,
         watcher: ProgressWatch | None = None,
         recorder: Recorder | None = None,
+        replaying: Replaying | None = None,
         budget: Budget | None = None,
     ) -> None:
         """`number` tells the swarms of one test apart; `budget` is the test's cost ceiling where several share it.
+
+        With `replaying` every reply comes from a cassette.
 
         Raises `SettingError` when the settings do not go together.
         """
@@ -123,13 +127,17 @@ class Trial:
         plan = demands.plan
         self._seed = f"{plan.seed}:{nodeid}:{number}" if number else f"{plan.seed}:{nodeid}"
         settings = around.settings
-        self._live = settings.base_url is not None
+        self.replaying = replaying
+        self._live = replaying is None and settings.base_url is not None
+        self._base_url = settings.base_url if replaying is None else replaying.base_url
+        self._prices = around.prices if replaying is None else replaying.prices
+        self._public = around.public if replaying is None else replaying.public
         result = SwarmResult(
             nodeid=nodeid,
-            model=demands.model if self._live else demands.model or DEFAULT_SYSTEM,
-            gateway_kind="live" if self._live else "simulated",
-            base_url=settings.base_url,
-            clock=_clock(settings, live=self._live, is_async=is_async),
+            model=demands.model or self._usual_model(),
+            gateway_kind="live" if self._live else "simulated" if replaying is None else "replay",
+            base_url=self._base_url,
+            clock=_clock(settings, live=self._live, is_async=is_async) if replaying is None else replaying.clock,
             plan=plan.to_dict(),
             rows=str(rows.path),
             notes=list(plan.notes),
@@ -150,13 +158,16 @@ class Trial:
             watcher=watcher,
             recorder=recorder,
             confined=None if self._live else frozenset(settings.hosts),
-            counted=frozenset({*settings.hosts, urlsplit(settings.base_url or SIMULATED_URL).hostname or ""}),
+            counted=frozenset({*settings.hosts, urlsplit(self._base_url or SIMULATED_URL).hostname or ""})
+            | (set() if replaying is None else replaying.hosts),
             played=None if self._live else urlsplit(SIMULATED_URL).hostname,
+            speed=None if replaying is None else replaying.speed,
+            untimed=None if replaying is None else replaying.untimed,
         )
         if watcher is not None:
             watcher.watch(self.conductor)
         self.terms = Terms(
-            base_url=settings.base_url or SIMULATED_URL,
+            base_url=self._base_url or SIMULATED_URL,
             headers=_headers(settings),
             model=result.model,
             limits=plan.timeout,
@@ -170,7 +181,8 @@ class Trial:
         if self._live:
             await self._preflight()
         try:
-            await self.conductor.run(body)
+            with self._confined():
+                await self.conductor.run(body)
             self._ran = True
         finally:
             await self.gateway.clients.close()
@@ -185,7 +197,8 @@ class Trial:
                 return BlockingGateway(value, portal) if isinstance(value, Gateway) else value
 
             try:
-                self.conductor.run_in_threads(lambda agent: body(agent, blocking), portal.enter)
+                with self._confined():
+                    self.conductor.run_in_threads(lambda agent: body(agent, blocking), portal.enter)
                 self._ran = True
             finally:
                 self.gateway.clients.close_blocking()
@@ -205,14 +218,18 @@ class Trial:
             interrupted=interrupted,
             baseline=baseline,
         )
+        if self.replaying is not None:
+            judgement = self.replaying.judged(judgement)
         self.judgement = judgement
         self.rows.flush()
         result = self.conductor.result
         result.notes.extend(notes_on_requests(result, self.terms.base_url))
         if self.recorder is not None and self.recorder.note not in result.notes:
             result.notes.append(self.recorder.note)
-        if any(self._around.public.name in cost_sources(run) for run in result.runs):
-            result.notes.append(self._around.public.note)
+        if self.replaying is not None:
+            result.notes.extend(self.replaying.notes())
+        if any(self._public.name in cost_sources(run) for run in result.runs):
+            result.notes.append(self._public.note)
         said = next((run.simulated for run in result.runs if run.simulated is not None), None)
         over_http = self._live and said is not None
         if over_http:
@@ -223,6 +240,7 @@ class Trial:
             test=test,
             param_model=demands.model if demands.parametrised else None,
             simulated=f"simulated over HTTP ({said})" if over_http else None,
+            replay=None if self.replaying is None else self.replaying.to_dict(),
             ceiling=None if self._own_budget is None else self._own_budget.standing().to_dict(),
             without_cache=self._without_cache(judgement),
             baseline=None
@@ -246,8 +264,10 @@ class Trial:
     def finish_recording(self) -> list[str]:
         """Nothing more of the test comes: its cassette is complete, unless a run was stopped before its end.
 
-        Returns what is wrong with the cassette and was not told yet.
+        Returns what is wrong with the cassette, written or played, and was not told yet.
         """
+        if self.replaying is not None:
+            return [] if self.replaying.problem is None or self.replaying.told else [self.replaying.problem]
         recorder = self.recorder
         if recorder is None:
             return []
@@ -257,18 +277,31 @@ class Trial:
 
     def outside(self) -> TaskContext:
         """Who answers for calls that no task makes."""
-        return self.conductor.outside(LiveSource() if self._live else self._simulated("outside"))
+        return self.conductor.outside(self._source("outside"))
 
-    def _source(self, run: int) -> AbstractAsyncContextManager[Source]:
-        return LiveSource() if self._live else self._simulated(str(run))
+    def _source(self, run: int | str) -> LiveSource | SimulatedSource | CassetteSource:
+        if self.replaying is not None:
+            return self.replaying.source()
+        return LiveSource() if self._live else SimulatedSource(self._around.systems, f"{self._seed}:{run}")
 
-    def _simulated(self, run: str) -> SimulatedSource:
-        return SimulatedSource(self._around.systems, f"{self._seed}:{run}")
+    def _usual_model(self) -> str | None:
+        """The model that is asked where nothing names another."""
+        if self.replaying is not None:
+            return self.replaying.model
+        return None if self._live else DEFAULT_SYSTEM
+
+    def _confined(self) -> AbstractContextManager[None]:
+        """Around a run: in a replay nothing leaves the machine."""
+        if self.replaying is None:
+            return nullcontext()
+        from pytest_swarm.tap.sockets import confined_sockets
+
+        return confined_sockets(frozenset(self._around.settings.hosts), self.replaying.blocked.append)
 
     def _price(self, model: str | None, reading: Reading, *, simulated: bool) -> Cost:
         usage = reading.usage
         reported = None if usage is None else usage.reported_cost
-        return self._around.prices.cost(model, usage, reported, reading.outcome, simulated=simulated)
+        return self._prices.cost(model, usage, reported, reading.outcome, simulated=simulated)
 
     def _without_cache(self, judgement: Judgement) -> Observation | None:
         """What a task would cost without prompt caches; pricing every call once more is for whoever projects costs."""
@@ -277,15 +310,17 @@ class Trial:
         return cost_without_cache(judgement.metrics, self._tariff)
 
     def _tariff(self, model: str) -> Tariff | None:
-        if self.conductor.result.gateway_kind == "simulated":
+        recorded = None if self.replaying is None else self.replaying.cassette.simulated
+        if recorded is not None or self.conductor.result.gateway_kind == "simulated":
             system = self._around.systems.get(model)
             return None if system is None else tariff_of(system.prices)
-        return self._around.prices.tariff(model)
+        return self._prices.tariff(model)
 
     def _make_ceilings(self, model: str | None) -> Ceilings | None:
         """What stands over the calls. Raises `SettingError` for a model that no ceiling can hold."""
         budgets = [budget for budget in (self._own_budget, self._around.budget) if budget is not None]
-        if not budgets:
+        if not budgets or self.replaying is not None:
+            # A replay costs nothing, whatever its recording came to.
             return None
         ceilings = Ceilings(budgets, self._tariffs)
         problem = None if model is None else ceilings.why_unpriced(model)

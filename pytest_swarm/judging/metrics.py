@@ -18,6 +18,7 @@ from pytest_swarm.judging.catalogue import (
     SCALARS,
     TABLE_STATISTICS,
     TASK_DISTRIBUTIONS,
+    Dimension,
     Metric,
 )
 from pytest_swarm.judging.observation import NoData, Observation, observed, summary
@@ -31,6 +32,14 @@ _TABLE: Final = (
     *(Metric(name) for name in SCALARS),
     *(Metric(f"errors.{outcome}") for outcome in COUNTED_OUTCOMES),
 )
+
+
+_OF_TIME: Final = frozenset(
+    name
+    for name, dimension in (DISTRIBUTIONS | SCALARS).items()
+    if dimension in (Dimension.SECONDS, Dimension.PER_SECOND)
+)
+"""Metrics that are made from times."""
 
 
 def table_metrics(runs: Iterable[RunResult]) -> list[Metric]:
@@ -100,6 +109,7 @@ class RunMetrics:
         if metric.name in by_call:
             return by_call[metric.name](metric.call_name)
         if metric.name == "goodput_rate":
+            self._require_times(metric)
             return self.tasks.good(self._per_task)
         if metric.name not in ("success_rate", "error_rate"):
             return None
@@ -108,7 +118,19 @@ class RunMetrics:
             raise NoData(self.tasks.why_uncounted())
         return (passed if metric.name == "success_rate" else counted - passed), counted
 
+    def _require_times(self, metric: Metric) -> None:
+        if self.run.untimed is not None and self._is_of_time(metric):
+            raise NoData(f"no data: {self.run.untimed}, so there is no {metric.name}")
+
+    def _is_of_time(self, metric: Metric) -> bool:
+        """Whether a figure is made from times."""
+        if metric.name == "goodput_rate":
+            return any(bound.kind in ("latency", "ttft") for bound in self._per_task)
+        return metric.name in _OF_TIME
+
     def _collect(self, metric: Metric) -> array[float]:
+        if self.run.untimed is not None and self._is_of_time(metric):
+            return array("d")
         if metric.name in TASK_DISTRIBUTIONS:
             return self.tasks.figures(metric.name)
         if metric.name in CALL_DISTRIBUTIONS:
@@ -116,6 +138,7 @@ class RunMetrics:
         return array("d", sorted(self.run.numbers.get(metric.name.removeprefix("my."), ())))
 
     def _figure(self, metric: Metric) -> float:
+        self._require_times(metric)
         if metric.statistic is not None:
             return summary(self.samples(metric), metric.statistic, lambda: self._why_no_samples(metric))
         if metric.family == "errors":

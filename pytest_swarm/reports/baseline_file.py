@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -125,7 +126,11 @@ def runs_of_rows(path: str | Path) -> list[RunResult]:
 def task_of(row: Mapping[str, Any]) -> Task:
     """A task from its row."""
     wanted = [field.name for field in fields(Task) if field.name in row or field.default is MISSING]
-    return Task(**{name: row[name] for name in wanted})
+    task = Task(**{name: row[name] for name in wanted})
+    if row["start"] is None:
+        # A replay of a recording without times.
+        task.due = task.start = task.end = math.nan
+    return task
 
 
 def call_of(row: Mapping[str, Any]) -> Call:

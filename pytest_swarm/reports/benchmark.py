@@ -172,7 +172,8 @@ def _entries(test: _Test, record: Mapping[str, Any], suffix: str) -> Iterator[tu
     for name in ENTRIES:
         samples = _samples(record, name)
         if samples:
-            group = f"{test.group or f'swarm {name}'}{' (SIMULATED)' if record['simulated'] else ''}"
+            source = " (REPLAY)" if record["replay"] else " (SIMULATED)" if record["simulated"] else ""
+            group = f"{test.group or f'swarm {name}'}{source}"
             yield (
                 _Entry(
                     f"{test.name} {name}{suffix}",

@@ -19,6 +19,7 @@ from pytest_swarm.reports.figures import (
 )
 from pytest_swarm.reports.layout import BODY, GAP, Line, ends, flow, labelled, table, wrapped
 from pytest_swarm.reports.load import load_items, plan_items, settled_items
+from pytest_swarm.reports.replayed import replay_line
 from pytest_swarm.reports.search import search_lines
 
 __all__ = ["block_lines"]
@@ -78,7 +79,9 @@ def block_lines(record: Record, width: int) -> Iterator[Line]:
 
 def _name(record: Record, width: int) -> Line:
     verdict = record["verdict"].upper()
-    if record["simulated"]:
+    if record["replay"]:
+        verdict += " (REPLAY)"
+    elif record["simulated"]:
         verdict += " (SIMULATED)"
     nodeid = ellipsis_middle(one_line(record["nodeid"]), width - cells(verdict) - 2)
     return Line(ends(nodeid, verdict, width), {**_MARKUP[record["verdict"]], "bold": True})
@@ -86,14 +89,16 @@ def _name(record: Record, width: int) -> Line:
 
 def _source(record: Record, width: int) -> Iterator[Line]:
     gateway = record["gateway"]
+    if record["replay"]:
+        yield from labelled("source", wrapped(replay_line(record), width), {**_DOUBTFUL, "bold": True})
+        return
     if record["simulated"]:
         # Capitals and colour: nobody may take these figures for a model's.
         loud = f"SIMULATED: {one_line(record['simulated'])}; no model was called"
         yield from labelled("source", wrapped(loud, width), {**_DOUBTFUL, "bold": True})
         return
     where = f" {one_line(gateway['base_url'])}" if gateway["base_url"] else ""
-    replayed = "replay of recorded traffic" if gateway["kind"] == "replay" else gateway["kind"]
-    items = [f"{replayed}{where}", f"{record['clock']} time"]
+    items = [f"{gateway['kind']}{where}", f"{record['clock']} time"]
     if record["model"]:
         items.append(one_line(record["model"]))
     yield from labelled("source", flow(items, width))

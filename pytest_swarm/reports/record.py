@@ -42,6 +42,7 @@ def test_record(
     test: str,
     param_model: str | None = None,
     simulated: str | None = None,
+    replay: dict[str, Any] | None = None,
     ceiling: dict[str, Any] | None = None,
     without_cache: Observation | None = None,
     baseline: dict[str, Any] | None = None,
@@ -50,7 +51,8 @@ def test_record(
     """The record of one test, as plain data.
 
     `test` is the node id without parameters, `param_model` the model when the test is parametrised by it. `simulated`
-    says by whom no model was called; it is made up when the result's own gateway is the simulated one. `ceiling` is how
+    says by whom no model was called; it is made up when the result's own gateway is the simulated one. `replay` tells
+    of the cassette that was played (`replaying.Replaying.to_dict`), where one was. `ceiling` is how
     the test's own cost ceiling stands (`traffic.budget.Standing.to_dict`). `without_cache` is what a task would have
     cost without prompt caches, where somebody wanted to know. `baseline` is how the test has moved since a former run
     (`judging.change.changes`), where there is one to compare with. `workloads` is how the user's workloads fit.
@@ -58,6 +60,8 @@ def test_record(
     metrics = judgement.metrics
     if simulated is None and result.gateway_kind == "simulated":
         simulated = f"simulated gateway, {result.clock} time"
+    if replay is not None and replay["simulated"] is not None:
+        simulated = "recorded from a simulated gateway"
     table = metrics.table()
     base_url = None if result.base_url is None else redact_text(result.base_url)
     return {
@@ -68,6 +72,7 @@ def test_record(
         "gateway": {"kind": result.gateway_kind, "base_url": base_url},
         "clock": result.clock,
         "simulated": simulated,
+        "replay": replay,
         "plan": result.plan,
         "in_flight_max": max((run.in_flight_max for run in result.runs), default=0),
         "verdict": judgement.verdict,

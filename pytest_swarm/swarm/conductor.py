@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
-from pytest_swarm.clock import Now, VirtualClock, real_now, virtual_time
+from pytest_swarm.clock import Now, RunClock, real_now, scaled_time, virtual_time
 from pytest_swarm.columns import RunResult, SwarmResult
 from pytest_swarm.exchange import Source
 from pytest_swarm.records import Call, Task
@@ -61,8 +61,13 @@ class Conductor:
         confined: frozenset[str] | None = None,
         counted: frozenset[str] | None = None,
         played: str | None = None,
+        speed: float | None = None,
+        untimed: str | None = None,
     ) -> None:
-        """`confined`, `counted` and `played` are those of every `TaskContext`."""
+        """`confined`, `counted` and `played` are those of every `TaskContext`, `untimed` is that of every `RunResult`.
+
+        With `speed`, so many seconds of a run on the real clock pass in one.
+        """
         self.result = result
         self.plan = plan
         self.errors: dict[str, BaseException] = {}
@@ -76,10 +81,11 @@ class Conductor:
         self._watcher = watcher
         self._recorder = recorder
         self._confined, self._counted, self._played = confined, counted, played
+        self._speed, self._untimed = speed, untimed
         self._outside: TaskContext | None = None
         self._refusals = 0
         self._stop: Callable[[str], None] = lambda _: None
-        self._clock: VirtualClock | None = None
+        self._clock: RunClock | None = None
         self._now_running: Course | None = None
 
     @property
@@ -90,11 +96,8 @@ class Conductor:
     async def run(self, body: AsyncBody) -> None:
         """Run a coroutine function on the running loop. Raises only what stops the whole session."""
         loop = asyncio.get_running_loop()
-        virtual = self.result.clock == "virtual"
         for index in range(self.plan.repeat):
-            # `self._stop` is looked up when it is called: it is set by the run that is then going on.
-            time = virtual_time(loop, lambda reason: self._stop(reason)) if virtual else nullcontext()
-            with few_collections(), time as self._clock:
+            with few_collections(), self._time(loop) as self._clock:
                 async with self._make_source(index) as source:
                     course = self._course(index, source, real_now if self._clock is None else self._clock.now)
                     runner = AsyncRunner(course)
@@ -102,6 +105,13 @@ class Conductor:
                         await runner.run(body)
             if course.ledger.run.interrupted is not None:
                 return
+
+    def _time(self, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[RunClock | None]:
+        """The time of one run; None is the real one."""
+        if self.result.clock == "virtual":
+            # `self._stop` is looked up when it is called: it is set by the run that is then going on.
+            return virtual_time(loop, lambda reason: self._stop(reason))
+        return nullcontext() if self._speed is None else scaled_time(loop, self._speed)
 
     def run_in_threads(self, body: SyncBody, enter: Callable[[AbstractAsyncContextManager[Source]], Source]) -> None:
         """Run a plain function in threads; `enter` enters a source on the loop that will send."""
@@ -124,7 +134,7 @@ class Conductor:
             ledger = self._outside.ledger
         else:
             if not self.result.runs:
-                self.result.runs.append(RunResult(0))
+                self.result.runs.append(RunResult(0, untimed=self._untimed))
             ledger = self._ledger(self.result.runs[-1], real_now)
         context = self._outside
         if context is None or context.ledger is not ledger:
@@ -143,7 +153,7 @@ class Conductor:
 
     def _course(self, index: int, source: Source, now: Now) -> Course:
         if index == len(self.result.runs):
-            self.result.runs.append(RunResult(index))
+            self.result.runs.append(RunResult(index, untimed=self._untimed))
         ledger = self._ledger(self.result.runs[index], now)
         return Course(
             self.plan, ledger, source, self._outcomes, self.errors, self._confined, self._counted, self._played

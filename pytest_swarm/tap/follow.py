@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from pytest_swarm.tap.opencall import OpenCall
     from pytest_swarm.tap.routing import TaskContext
 
-__all__ = ["check_host", "exchange_for", "follow", "follow_blocking", "is_model_request", "is_played", "model_of", "pass_by"]
+__all__ = [
+    "check_host",
+    "exchange_for",
+    "follow",
+    "follow_blocking",
+    "is_model_request",
+    "is_played",
+    "model_of",
+    "pass_by",
+]
 
 
 def exchange_for(context: TaskContext, request: Request, wire: str) -> Exchange:

@@ -166,6 +166,8 @@ class Ledger:
                 assert self.json_check is not None
                 self._checked(opened, self.json_check(opened.sent[-1].reading))
         context.gone, context.row = True, task
+        if self.run.untimed is not None:
+            task.due = task.start = task.end = math.nan
         self.run.tasks.append(task, [call for call in context.calls if call.outcome != "other"])
         self.rows.task(task.to_dict())
         if task.rescheduled and not task.warmup:

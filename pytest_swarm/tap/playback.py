@@ -38,7 +38,7 @@ _RAISED: Final = {
 
 
 def check_playable(context: TaskContext, method: str, host: str | None, path: str, *, by: str | None = None) -> None:
-    """Stop a request that the source of its task should answer and cannot: of another kind, or `by` an unsuited client."""
+    """Stop a request that the source of its task should answer and cannot: of a wrong kind, or `by` a wrong client."""
     if not is_played(context, method, host, path):
         return
     replayed = context.ledger.gateway_kind == "replay"
@@ -70,8 +70,8 @@ def play_sync(api: Any, source: Source, exchange: Exchange, request: Any) -> Any
     loop = getattr(source, "loop", None)
     if loop is None or _runs_here():
         error = SwarmError(
-            "a blocking client cannot be answered by the simulated gateway or a replay in an async test or in a fixture; "
-            "use the async client there"
+            "a blocking client cannot be answered by the simulated gateway or a replay in an async test or in a "
+            "fixture; use the async client there"
         )
         exchange.finish(exchange.clock(), Ending.CANCELLED, str(error))
         raise error

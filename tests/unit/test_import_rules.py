@@ -28,6 +28,7 @@ PYTEST_SIDE = (
     "progresswatch",
     "pytest_plugin",
     "rechecktrial",
+    "replaying",
     "rowfolder",
     "searchtrial",
     "session",

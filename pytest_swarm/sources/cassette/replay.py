@@ -32,8 +32,10 @@ class Unrecorded(SwarmError):
 class Replay:
     """One cassette while one test is replayed from it, with all its runs. May be asked from any thread."""
 
-    def __init__(self, cassette: Cassette, matcher: Matcher) -> None:
+    def __init__(self, cassette: Cassette, matcher: Matcher, name: str) -> None:
+        """`name` is what messages call the cassette."""
         self.cassette = cassette
+        self._name = name
         self.asked = 0
         """Requests so far."""
         self.missed = 0
@@ -65,7 +67,7 @@ class Replay:
                 many = self._index.recorded(key)
                 what = f"{teller(asker)} asked for {exchange.request.method} {key.path}"
                 self._first_miss = f"{what}, {self._why(exchange, many)}"
-            raise Unrecorded(f"the cassette {self.cassette.path} has no answer: {self._first_miss}")
+            raise Unrecorded(f"the cassette {self._name} has no answer: {self._first_miss}")
 
     def _why(self, exchange: Exchange, many: int) -> str:
         if many:
@@ -80,7 +82,7 @@ class Replay:
         if not self.missed:
             return None
         one = "1 request is" if self.missed == 1 else f"{self.missed} requests are"
-        return f"{one} not in the cassette {self.cassette.path}: {self._first_miss}"
+        return f"{one} not in the cassette {self._name}: {self._first_miss}"
 
     @property
     def unused(self) -> int:

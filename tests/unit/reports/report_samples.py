@@ -60,6 +60,7 @@ def record(**changed):
         "failures": [],
         "notes": [],
         "simulated": None,
+        "replay": None,
         "in_flight_max": 50,
         "audit": None,
         "rows": None,
@@ -73,6 +74,23 @@ def record(**changed):
         "json_errors": [],
     }
     return deepcopy({**plain, **changed})
+
+
+REPLAY = {
+    "cassette": "cassettes/tests/test_customer_support_answers/test_answers_in_time.yaml",
+    "recorded_at": "2026-11-19T03:04:05.678Z",
+    "age": 12.5 * 86_400,
+    "simulated": None,
+    "models": ["kimi-k2.5-swarm"],
+    "timed": True,
+    "speed": "virtual",
+    "recorded": 66,
+    "asked": 66,
+    "missed": 0,
+    "unused": 0,
+    "in_flight_max": 20,
+    "recorded_in_flight_max": 20,
+}
 
 
 def metrics(**changed):
@@ -100,6 +118,7 @@ FAILED = record(
     in_flight_max=20,
     gateway={"kind": "replay", "base_url": "https://gateway.example.com/v1"},
     clock="virtual",
+    replay=REPLAY,
     model="kimi-k2.5-swarm",
     metrics=metrics(tasks=60, calls=66, success_rate=0.9, ttft__p50=None),
     sla=[

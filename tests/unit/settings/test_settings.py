@@ -269,8 +269,8 @@ def test_a_concurrency_may_adapt(read: Read) -> None:
 
 
 def test_an_ini_option_that_comes_later_is_refused(read: Read) -> None:
-    with pytest.raises(NotAvailable, match=r"^ini option swarm_match_ignore is not available yet in this version$"):
-        read(ini="swarm_match_ignore = $.user")
+    with pytest.raises(NotAvailable, match=r"^ini option swarm_workers is not available yet in this version$"):
+        read(ini="swarm_workers = 4")
 
 
 def test_the_default_of_an_option_that_comes_later_can_be_given(read: Read) -> None:
