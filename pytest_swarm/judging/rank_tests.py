@@ -77,8 +77,6 @@ def tail_test(now: Sequence[float], before: Sequence[float], percentile: float, 
         return UNTOLD
     least = _least_tail(len(now), len(before), level)
     above = min(max(many - math.ceil(many * percentile / 100), least), many - least)
-    if not 0 < above < many:
-        return UNTOLD
     every = sorted((*now, *before))
     lowest = every[many - above]
     # Equal values are not parted: all of them are in, unless that is further from what is wanted than none of them.

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+SCHEMA = {"$defs": json.loads((Path(__file__).parents[1] / "unit/reports/report.schema.json").read_text())["$defs"]}
 CODE = """
 @pytest.mark.swarm(tasks=200, concurrency=20)
 @pytest.mark.sla("success_rate >= 80%")
@@ -59,6 +61,7 @@ def test_a_run_is_shown_beside_its_baseline(suite: Any, report: Any, main: Path)
     )
     (test,) = report()["tests"]
     compared = test["baseline"]
+    jsonschema.validate(compared, {**SCHEMA, "$ref": "#/$defs/baseline"})
     assert (compared["file"], compared["verdict"], compared["missing"]) == ("main.json", "pass", None)
     assert compared["metrics"]["latency.p50"]["now"] == test["metrics"]["latency.p50"]
     assert compared["distributions"]["ttft"]["values"] > 150

@@ -132,6 +132,15 @@ def test_a_comparison_tells_slowdowns_and_what_was_not_the_same(bench: Any, pyte
     result.stderr.fnmatch_lines(["*Performance has regressed*"])
 
 
+def test_a_capacity_search_is_no_entry(bench: Any) -> None:
+    code = """
+@pytest.mark.swarm(tasks=20)
+@pytest.mark.swarm_search("concurrency", low=1, high=2, sla=["success_rate >= 10%"])
+async def test_load(gateway): await gateway.chat("hi")
+"""
+    bench("--benchmark-enable", code=code).stdout.no_fnmatch_line("*benchmark '*")
+
+
 def test_a_group_of_its_own_is_kept(bench: Any) -> None:
     code = """
 @pytest.mark.swarm(20)

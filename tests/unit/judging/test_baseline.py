@@ -234,6 +234,13 @@ def test_what_is_one_figure_is_compared_as_it_is():
     assert judged(now, before, "p50 == baseline").lines[0].verdict == "fail"
 
 
+@pytest.mark.parametrize("metric", ["latency.stdev", "latency.count", "latency.sum"])
+def test_a_statistic_without_a_test_is_compared_as_it_is(metric):
+    (line,) = judged(swarm(spread_out(200, 1.01)), swarm(spread_out(100)), f"{metric} <= baseline * 0.5").lines
+    assert line.verdict == "fail"
+    assert "one figure each" in line.note
+
+
 def test_figures_of_four_runs_and_more_have_a_test():
     before = swarm(spread_out(50), runs=5)
     slower = swarm(spread_out(50, 2.0), runs=5)
