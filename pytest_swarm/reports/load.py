@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import bisect
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any, Final
@@ -30,15 +31,13 @@ def load_of(run: RunResult) -> dict[str, Any]:
 
 
 def _settled(run: RunResult) -> dict[str, Any] | None:
-    """Of a concurrency that adapts, the one that was held longest, with what it last came to."""
+    """Of a concurrency that adapts, what most tasks of the second half started under, and what it last came to."""
     if not run.limits:
         return None
-    end = max(run.tasks.end, default=run.limits[-1].time)
-    ends = [*(step.time for step in run.limits[1:]), max(end, run.limits[-1].time)]
-    held: defaultdict[int, float] = defaultdict(float)
-    for step, until in zip(run.limits, ends, strict=True):
-        held[step.limit] += until - step.time
-    limit = max(held, key=held.__getitem__)
+    times = [step.time for step in run.limits]
+    starts = sorted(run.tasks.start)
+    started = Counter(run.limits[max(0, bisect(times, at) - 1)].limit for at in starts[len(starts) // 2 :])
+    limit = max(started, key=started.__getitem__, default=run.limits[-1].limit)
     found = [after for before, after in pairwise(run.limits) if before.limit == limit and after.throughput is not None]
     last = found[-1] if found else None
     return {
@@ -71,7 +70,7 @@ def settled_items(runs: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     limits = [str(limit) for limit, _ in groupby(step["limit"] for step in load["limits"])]
     shown = limits if len(limits) <= STEPS_SHOWN else [*limits[:STEPS_SHOWN], "..."]
-    items = [" ".join(shown), f"{settled['limit']} held longest"]
+    items = [" ".join(shown), f"settled at {settled['limit']}"]
     if settled["throughput"] is not None:
         throughput, latency = figure("throughput", settled["throughput"]), figure("latency.mean", settled["latency"])
         items.append(f"{throughput} at a mean of {latency}")

@@ -9,8 +9,10 @@ that number (as the congestion control BBR does with bandwidth and round-trip ti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, median
 from typing import Final, Literal
 
 from pytest_swarm.columns import LimitStep
@@ -20,17 +22,19 @@ __all__ = ["Controller", "Trouble"]
 Trouble = Literal["rate_limited", "timeout", "failed"]
 """Why a task is no sign of capacity: the first two say that there are too many in flight."""
 
-WINDOW: Final = 50
+WINDOW: Final = 100
 """Ended tasks by which a limit is judged, or `ROUNDS` for each in flight where that is more: fewer say little."""
 ROUNDS: Final = 3
 GAIN: Final = 0.5
 """Throughput has followed a change of the limit when it moved by at least this share of it."""
+SOME_GAIN: Final = 0.2
+"""The share by which it must at least move where latency says that there is room."""
+REMEMBERED: Final = 1000
+"""Latencies from which it is told whether latency holds."""
 RISE: Final = 1.2
 """Latency holds up to this multiple of what it was while there was room."""
 PROBE: Final = 1.25
 """By how much more is tried once the limit has been found."""
-PROBE_GAIN: Final = 0.65
-"""As `GAIN`, where so little more is tried that chance alone might make up half of it."""
 HOLDS: Final = 3
 """Windows between two such trials."""
 BACK_OFF: Final = 0.7
@@ -47,13 +51,21 @@ class _Seen:
 
     limit: int
     throughput: float
-    latency: float
+    latencies: Sequence[float]
 
-    def followed_by(self, later: _Seen, gain: float = GAIN) -> bool:
-        """Whether throughput moved with the limit, up or down."""
-        change = 1 + gain * (later.limit / self.limit - 1)
-        risen = later.throughput >= self.throughput * change
-        return risen if later.limit > self.limit else not risen
+    @property
+    def mean(self) -> float:
+        """By Little's law it tells with the throughput how many tasks are in flight."""
+        return fmean(self.latencies)
+
+    @property
+    def median(self) -> float:
+        """Queueing moves it at once, and a few slow answers do not."""
+        return median(self.latencies)
+
+    def followed_by(self, later: _Seen, gain: float) -> bool:
+        """Whether more in flight gave more throughput."""
+        return later.throughput >= self.throughput * (1 + gain * (later.limit / self.limit - 1))
 
 
 class Controller:
@@ -69,17 +81,18 @@ class Controller:
         self._trace.append(LimitStep(0.0, low, None, None))
         self._judge: Callable[[_Seen], int] = self._climb
         self._before: _Seen | None = None
-        self._base = math.inf
-        """Mean latency in seconds while there was room."""
-        self._roomy: list[tuple[int, float]] = []
+        self._roomy: deque[float] = deque(maxlen=REMEMBERED)
+        """The latest latencies while there was room: those of one window alone say little."""
+        self._mean = self._median = math.inf
+        """Of these."""
         self._holds = HOLDS
         self._settling = low
         self._began = 0.0
         self._clear()
 
     def _clear(self) -> None:
-        self._ended = self._good = self._troubled = 0
-        self._latencies = 0.0
+        self._ended = self._troubled = 0
+        self._latencies: list[float] = []
 
     def ended(self, now: float, latency: float, trouble: Trouble | None) -> int:
         """A task has ended; returns the limit from then on.
@@ -92,34 +105,30 @@ class Controller:
             self._began = now
             return self.limit
         self._ended += 1
+        size = max(WINDOW, ROUNDS * self.limit)
         if trouble is None:
-            self._good += 1
-            self._latencies += latency
+            self._latencies.append(latency)
         elif trouble != "failed":
             self._troubled += 1
-            if self._troubled >= max(TROUBLES, TROUBLE_SHARE * self._size):
+            if self._troubled >= max(TROUBLES, TROUBLE_SHARE * size):
                 self._change(now, self._backed_off(), self._seen(now))
                 return self.limit
-        if self._ended >= self._size and now > self._began:
+        if self._ended >= size and now > self._began:
             seen = self._seen(now)
             self._change(now, self.limit if seen is None else self._judge(seen), seen)
         return self.limit
 
-    @property
-    def _size(self) -> int:
-        return max(WINDOW, ROUNDS * self.limit)
-
     def _seen(self, now: float) -> _Seen | None:
         """The window so far; None when nothing ended well in it."""
-        if not self._good or now <= self._began:
+        if not self._latencies or now <= self._began:
             return None
-        return _Seen(self.limit, self._good / (now - self._began), self._latencies / self._good)
+        return _Seen(self.limit, len(self._latencies) / (now - self._began), self._latencies)
 
     def _change(self, now: float, limit: int, seen: _Seen | None) -> None:
         limit = min(self._high, max(self._low, limit))
         if limit != self.limit:
             self._settling = max(limit, self.limit)
-        before = (None, None) if seen is None else (seen.throughput, seen.latency)
+        before = (None, None) if seen is None else (seen.throughput, seen.mean)
         self._trace.append(LimitStep(now, limit, *before))
         self.limit = limit
         self._began = now
@@ -129,26 +138,43 @@ class Controller:
         self._judge, self._holds = self._hold, 2 * HOLDS
         return math.floor(self.limit * BACK_OFF)
 
+    def _had_room(self, latencies: Sequence[float]) -> None:
+        """These are latencies without waiting."""
+        self._roomy.extend(latencies)
+        self._mean, self._median = fmean(self._roomy), median(self._roomy)
+
+    def _holds_up(self, seen: _Seen) -> bool:
+        return seen.median <= RISE * self._median
+
+    def _carried(self, seen: _Seen) -> int:
+        """How many tasks the system really worked on: throughput times the latency without waiting."""
+        return round(seen.throughput * self._mean)
+
     def _climb(self, seen: _Seen) -> int:
-        """Twice as much, as long as throughput follows."""
+        """Twice as much, as long as there is room."""
         before = self._before
-        if before is None or before.followed_by(seen):
-            # Latencies of all windows with room together: one alone says little.
-            self._roomy.append((self._good, self._latencies))
-            self._base = sum(total for _, total in self._roomy) / sum(many for many, _ in self._roomy)
+        if (
+            before is None
+            or before.followed_by(seen, GAIN)
+            or (self._holds_up(seen) and before.followed_by(seen, SOME_GAIN))
+        ):
+            self._had_room(seen.latencies)
             self._before = seen
             if seen.limit < self._high:
                 return 2 * seen.limit
             self._judge = self._hold
             return seen.limit
         self._judge = self._hold
-        return min(seen.limit, round(seen.throughput * self._base))
+        return min(seen.limit, self._carried(seen))
 
     def _hold(self, seen: _Seen) -> int:
         """The limit is right unless latency says otherwise; now and then it may have become too low."""
-        if seen.latency > RISE * self._base:
+        if not self._holds_up(seen) and seen.mean > RISE * self._mean:
             self._judge, self._before = self._lowered, seen
-            return math.ceil(seen.limit * max(0.5, self._base / seen.latency))
+            return min(seen.limit - 1, max(math.ceil(seen.limit / 2), self._carried(seen)))
+        if self._holds_up(seen):
+            # Those of the climb were too short: tasks that took long had not ended yet.
+            self._had_room(seen.latencies)
         self._holds -= 1
         if self._holds > 0 or seen.limit == self._high:
             return seen.limit
@@ -158,7 +184,7 @@ class Controller:
     def _probe(self, seen: _Seen) -> int:
         """A little more was tried."""
         assert self._before is not None
-        if self._before.followed_by(seen, PROBE_GAIN) and seen.latency <= RISE * self._base:
+        if self._holds_up(seen) and self._before.followed_by(seen, SOME_GAIN):
             self._before = seen
             if seen.limit < self._high:
                 return math.ceil(seen.limit * PROBE)
@@ -166,10 +192,11 @@ class Controller:
         return self._before.limit
 
     def _lowered(self, seen: _Seen) -> int:
-        """Less was tried, because latency had risen. Where that only cost throughput, the system itself got slower."""
-        assert self._before is not None
+        """Less was tried, because latency had risen. Where that cost throughput, nothing had waited: it is so slow."""
+        before = self._before
+        assert before is not None
         self._judge, self._holds = self._hold, HOLDS
-        if self._before.followed_by(seen):
-            self._base = self._before.latency
-            return self._before.limit
+        if seen.followed_by(before, GAIN):
+            self._had_room([*before.latencies, *seen.latencies])
+            return before.limit
         return seen.limit

@@ -49,10 +49,11 @@ class Course:
 
     def phases(self) -> Iterator[None]:
         """Begin each phase of the run; the next when the loop over this comes round."""
-        self.ledger.zero = self.ledger.now()
+        start = self.ledger.zero = self.ledger.now()
         for begin in phases(self.plan, self.ledger.run):
-            self._releases = begin(self.ledger.now())
+            self._releases = begin(start)
             yield
+            start = self.ledger.now()
 
     def next_release(self, running: int) -> Release | None:
         """The task to start now beside those that are running, if there is one."""
