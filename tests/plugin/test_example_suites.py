@@ -120,6 +120,17 @@ def test_all_pass_from_the_repository_and_say_that_they_are_simulated(as_they_ar
         assert (test["verdict"], test["gateway"]["kind"], test["clock"]) == ("pass", "simulated", "virtual")
     assert "SIMULATED gateway" in as_they_are.output
 
+    (overload,) = as_they_are.test("test_overload_is_bounded")["runs"]
+    assert overload["load"]["shed"] > 50 < overload["load"]["backlogged"]
+    assert as_they_are.test("test_agents_join_and_leave")["in_flight_max"] == 30
+    (again,) = as_they_are.test("test_failed_tasks_are_run_again")["runs"]
+    assert again["load"]["rescheduled"] >= 1
+    settled = [
+        as_they_are.test(f"test_what_the_system_takes[{model}]")["runs"][0]["load"]["settled"]["limit"]
+        for model in ("gpt-6-agent", "kimi-k2.5-swarm")
+    ]
+    assert settled[0] < 50 < 100 < settled[1]
+
     tables = article_tables(as_they_are.output)
     assert {model: tuple(article for article, _ in rows.values()) for model, rows in tables.items()} == ARTICLE
     for model, rows in tables.items():
