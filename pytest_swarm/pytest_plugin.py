@@ -118,8 +118,8 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     return describe_session(config.stash[SESSION], swarms) if swarms else []
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture is made, and behind the markers that skip a test: that needs no cassette and no gateway."""
     demands = item.stash.get(DEMANDS, None)
     settings = item.config.stash[SESSION].settings
     if settings.plan:

@@ -1,11 +1,12 @@
 """The tap on aiohttp: every session of the process is measured while an agent's task uses it.
 
-Three places of aiohttp are wrapped, once per process and for the length of the pytest run:
+Places of aiohttp are wrapped, once per process and for the length of the pytest run:
 
 - `ClientSession._request`, to see a request and to follow it if an agent makes it;
 - the request's body, replaced by one that notes the time at which it is written to the socket;
 - `StreamReader.feed_data`, `feed_eof` and `set_exception`, where the parser hands over what it took from the socket: a
-  body that reads late does not move these times.
+  body that reads late does not move these times;
+- `BaseConnector.connect`, for requests that are answered without a network.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pytest_swarm.exchange import Ending, Exchange, Request
 from pytest_swarm.sources.live import current_exchange
 from pytest_swarm.tap.follow import check_host, follow, is_played, pass_by
 from pytest_swarm.tap.playback import check_playable
+from pytest_swarm.tap.played_aiohttp import Playing, played_connect, playing
 from pytest_swarm.tap.routing import caller, outer_exchange
 
 __all__ = ["describe", "ending_of", "install", "lower_names", "uninstall"]
@@ -61,6 +63,7 @@ def install() -> None:
     if _originals:
         return
     _replace(aiohttp.ClientSession, "_request", _measured_request)
+    _replace(aiohttp.BaseConnector, "connect", played_connect)
     _replace(streams.StreamReader, "feed_data", _measured_feed_data)
     _replace(streams.StreamReader, "feed_eof", _measured_feed_eof)
     _replace(streams.StreamReader, "set_exception", _measured_set_exception)
@@ -96,7 +99,7 @@ def _measured_request(original: Any) -> Any:
         url = self._build_url(str_or_url)
         if not is_played(context, method, url.host, url.path):
             check_host(context, url.host, url.path)
-        check_playable(context, method, url.host, url.path, by="a session of aiohttp")
+        check_playable(context, method, url.host, url.path)
         found = _body_of(self, kwargs)
         if found is None:
             pass_by(context, method, str(url))
@@ -104,7 +107,13 @@ def _measured_request(original: Any) -> Any:
         exchange = await follow(context, Request(method, str(url), lower_names(kwargs.get("headers")), found.content))
         if exchange is None:
             return await original(self, method, str_or_url, **kwargs)
-        return await _follow_request(original, self, method, str_or_url, kwargs, exchange, found)
+        if not is_played(context, method, url.host, url.path):
+            return await _follow_request(original, self, method, str_or_url, kwargs, exchange, found)
+        token = playing.set(Playing(context.source, exchange, _FOLLOWED))
+        try:
+            return await _follow_request(original, self, method, str_or_url, kwargs, exchange, found)
+        finally:
+            playing.reset(token)
 
     return _request
 

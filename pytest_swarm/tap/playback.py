@@ -37,20 +37,12 @@ _RAISED: Final = {
 """What httpx calls the ways in which an exchange can end, COMPLETE left out."""
 
 
-def check_playable(context: TaskContext, method: str, host: str | None, path: str, *, by: str | None = None) -> None:
-    """Stop a request that the source of its task should answer and cannot: of a wrong kind, or `by` a wrong client."""
-    if not is_played(context, method, host, path):
+def check_playable(context: TaskContext, method: str, host: str | None, path: str) -> None:
+    """Stop a request to the simulated gateway of a kind that it cannot answer."""
+    if not is_played(context, method, host, path) or is_model_request(method, path):
         return
-    replayed = context.ledger.gateway_kind == "replay"
-    if by is not None:
-        remedy = "" if replayed else "; run `pytest-swarm gateway` for it"
-        what = f"inside the process it answers gateway.*, the SDKs and httpx, not {by}{remedy}"
-    elif is_model_request(method, path):
-        return
-    else:
-        what = f"it answers POST to .../chat/completions, .../messages and .../responses, not {method} {path}"
-    whom = "a replay" if replayed else "the simulated gateway"
-    context.stopped = context.stopped or SwarmError(f"a request to {whom} was stopped: {what}")
+    what = f"it answers POST to .../chat/completions, .../messages and .../responses, not {method} {path}"
+    context.stopped = context.stopped or SwarmError(f"a request to the simulated gateway was stopped: {what}")
     raise context.stopped
 
 

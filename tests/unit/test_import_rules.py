@@ -93,6 +93,7 @@ LOADED_ON_DEMAND = frozenset(
         "sources/live",
         "sources/simulated/http_front",
         "tap/aiohttp",
+        "tap/played_aiohttp",
         "trial",
     )
 )
