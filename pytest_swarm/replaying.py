@@ -56,6 +56,11 @@ class Replaying:
         """The source of one run."""
         return self._replay.source()
 
+    def close(self) -> None:
+        """Nothing more is asked for: let go of what was recorded, which may be large."""
+        self.cassette = replace(self.cassette, interactions=())
+        self._replay.close()
+
     # --- what was recorded --------------------------------------------------------------------------------------------
 
     @property
@@ -112,7 +117,6 @@ class Replaying:
         if judgement.verdict == "interrupted":
             return judgement
         if self.problem is not None:
-            self.told = True
             return replace(judgement, verdict="fail", reasons=[self.problem, *judgement.reasons])
         if self._too_old is not None and judgement.verdict != "skipped":
             verdict: Verdict = "fail" if judgement.verdict == "fail" else "invalid"

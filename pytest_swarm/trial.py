@@ -267,7 +267,9 @@ class Trial:
         Returns what is wrong with the cassette, written or played, and was not told yet.
         """
         if self.replaying is not None:
-            return [] if self.replaying.problem is None or self.replaying.told else [self.replaying.problem]
+            problem = None if self.replaying.told else self.replaying.problem
+            self.replaying.close()
+            return [] if problem is None else [problem]
         recorder = self.recorder
         if recorder is None:
             return []

@@ -41,6 +41,8 @@ def conclude(item: pytest.Function, trial: Trial) -> None:
         raise SwarmFailed(f"swarm: {trial.recorder.problem}", pytrace=False)
     if judgement.verdict == "pass":
         return
+    if trial.replaying is not None:
+        trial.replaying.told = True
     error = next(
         (errors[status] for status in ("failed", "timeout", "json_invalid", "schema_invalid") if status in errors), None
     )

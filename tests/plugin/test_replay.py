@@ -75,6 +75,15 @@ async def test_inside(swarm, gateway):
     except Exception:
         assert CHANGED
 
+@pytest.mark.asyncio
+async def test_inner(swarm):
+    async def body(gateway):
+        try:
+            await gateway.chat("within" if CHANGED else "inner")
+        except Exception:
+            assert CHANGED
+    await swarm.run(body, tasks=2)
+
 @pytest.mark.swarm(tasks=2)
 @pytest.mark.sla("success_rate >= 0%")
 async def test_outwards(gateway, agent):
@@ -307,7 +316,8 @@ def test_a_test_without_a_cassette_says_how_to_record_one(shelf: Shelf) -> None:
     assert shelf.replayed.says("swarm: --swarm-replay cannot replay a capacity search")
 
 
-def test_a_miss_beside_the_swarms_of_a_test_fails_it_too(shelf: Shelf) -> None:
+def test_a_miss_inside_or_beside_the_swarms_of_a_test_fails_it_too(shelf: Shelf) -> None:
+    assert shelf.changed.outcomes["test_inner"] == "PASSED ERROR"
     assert shelf.changed.outcomes["test_inside"] == "PASSED ERROR"
     assert shelf.changed.says(
         "1 request is not in the cassette cassettes/test_it/test_inside.yaml: no task asked for POST "

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, Self
 
@@ -88,6 +89,11 @@ class Replay:
     def unused(self) -> int:
         """Recorded exchanges that nobody has asked for."""
         return self._index.unused
+
+    def close(self) -> None:
+        """Let go of the exchanges; nothing is answered after it."""
+        self.cassette = replace(self.cassette, interactions=())
+        self._index = Index((), self._index.matcher)
 
     def begin(self) -> None:
         """A request is being answered."""
