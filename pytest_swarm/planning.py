@@ -1,4 +1,4 @@
-"""``--swarm-plan``: what swarm tests would release is told, and they are skipped before any fixture of theirs is made."""
+"""``--swarm-plan``: what swarm tests would release is told; they are skipped before any fixture of theirs is made."""
 
 from __future__ import annotations
 

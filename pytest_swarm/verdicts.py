@@ -71,6 +71,9 @@ def _block(judgement: Judgement, error: BaseException | None) -> list[str]:
 
 def _traceback(error: BaseException) -> list[str]:
     """The error as pytest shows it, from the test body on."""
+    if error.__traceback__ is None:
+        # Never raised: a body that was left behind when its time was over.
+        return [f"E   {error}"]
     info = pytest.ExceptionInfo.from_exception(error)
     body = info.traceback.filter(lambda entry: PACKAGE not in Path(str(entry.path)).parents)
     if not body:
