@@ -164,9 +164,13 @@ async def _timed(exchange: Exchange, one: Interaction) -> AsyncGenerator[None]:
     if end < head:
         exchange.body_ended(end, one.ending, one.error)
     exchange.head(now, one.status, one.headers)
-    yield
     for at, data in pieces[len(early) :]:
-        exchange.feed(await _until(exchange, sent + at), data)
+        if sent + at > now:
+            # What came together is told together.
+            yield
+            now = await _until(exchange, sent + at)
+        exchange.feed(now, data)
+    if end > now:
         yield
     exchange.finish(await _until(exchange, end), one.ending, one.error)
 
