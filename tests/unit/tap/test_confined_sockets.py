@@ -87,3 +87,17 @@ def test_afterwards_sockets_are_as_before() -> None:
     with confined_sockets(frozenset(), lambda _: None):
         assert socket.getaddrinfo is not before[0]
     assert (socket.getaddrinfo, vars(socket.socket).get("connect"), vars(socket.socket).get("sendto")) == before
+
+
+def test_blocks_may_overlap() -> None:
+    before = socket.getaddrinfo, vars(socket.socket).get("connect")
+    told: list[str] = []
+    first, second = (confined_sockets(frozenset({name}), told.append) for name in ("a.example", "b.example"))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    with pytest.raises(Blocked):
+        socket.getaddrinfo("a.example", 80)
+    second.__exit__(None, None, None)
+    assert (socket.getaddrinfo, vars(socket.socket).get("connect")) == before
+    assert len(told) == 1
