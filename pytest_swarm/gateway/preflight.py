@@ -29,7 +29,7 @@ async def preflight(terms: Terms, key_from: str | None, affordable: Callable[[by
     chat request, of one token, and only if that is `affordable`. `key_from` names the environment variable of the key.
     """
     try:
-        # A connection for each question: some servers close one after its first reply although they promised to keep it.
+        # A connection for each question: some servers close one after its first reply although they promised otherwise.
         connector = aiohttp.TCPConnector(force_close=True)
         async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
             status, body = await _ask(session, "GET", f"{terms.base_url}/models", terms.headers)

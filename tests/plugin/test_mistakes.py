@@ -44,7 +44,7 @@ MARKERS = {
         '@pytest.mark.swarm(2, timeout={"first": 3})\n',
         "swarm(timeout=...): 'first' is no timeout; allowed are*",
     ),
-    "later argument": ('@pytest.mark.swarm(2, workers=2)\n', "swarm(workers=...) is not available yet in this version"),
+    "later argument": ("@pytest.mark.swarm(2, workers=2)\n", "swarm(workers=...) is not available yet in this version"),
     "unknown metric": (MARKED + '@pytest.mark.sla("latncy.p99 < 3s")\n', "sla(...): *latncy*did you mean 'latency'?"),
     "no statistic": (MARKED + '@pytest.mark.sla("latency < 3s")\n', "sla(...): *latency*latency.p99*"),
     "unit": (MARKED + '@pytest.mark.sla("p99 < 3 tokens")\n', "sla(...): *tokens*"),
