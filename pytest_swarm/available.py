@@ -18,6 +18,7 @@ OPTIONS: Final = frozenset(
         "cassette-format",
         "cassette-max-age",
         "clock",
+        "confidence",
         "concurrency",
         "duration",
         "header",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -12,7 +13,7 @@ from pytest_swarm.errors import SettingError, nearest
 from pytest_swarm.judging.sla import Expression, TaskBound, parse, parse_per_task
 from pytest_swarm.swarm.plan import plan_from, with_trace
 from pytest_swarm.swarm.searching import search_from
-from pytest_swarm.values import shown
+from pytest_swarm.values import parse_probability, shown
 
 if TYPE_CHECKING:
     from pytest_swarm.settings import Settings
@@ -33,7 +34,7 @@ __all__ = [
 
 MARKERS: Final = (
     "swarm(tasks, concurrency, *, warmup, repeat, seed, model, timeout, ...): run the body as many tasks at a time",
-    'sla("expression", ..., per_task=[...]): service levels the swarm must meet, such as "p99 < 3s"',
+    'sla("expression", ..., confidence=None, per_task=[...]): service levels the swarm must meet, such as "p99 < 3s"',
     'json_output(schema, mode="strict"): every reply must be JSON that fits the schema (a dict, a path, a model class)',
     "swarm_search(metric, low, high, sla=[...]): find the largest load that holds the levels",
 )
@@ -173,22 +174,34 @@ def _service_levels(item: pytest.Item, settings: Settings) -> tuple[tuple[Expres
     expressions: list[Expression] = []
     bounds: list[TaskBound] = []
     for mark in reversed(list(item.iter_markers("sla"))):
-        expressions.extend(_expression(text, "sla(...)") for text in mark.args)
+        confidence = _confidence(mark, settings)
+        expressions.extend(replace(_expression(text, "sla(...)"), confidence=confidence) for text in mark.args)
         for name, value in mark.kwargs.items():
             if name == "per_task":
                 bounds.extend(_bounds(value))
-            elif name in {"confidence", "abort"}:
+            elif name == "confidence":
+                continue
+            elif name == "abort":
                 if value not in (None, False):
-                    raise SettingError(f"sla({name}=...) is not available yet in this version")
+                    raise SettingError("sla(abort=...) is not available yet in this version")
             else:
                 allowed = ("confidence", "abort", "per_task")
                 hint = nearest(name, allowed)
                 raise SettingError(f"sla({name}=...): no such argument; allowed are {', '.join(allowed)}{hint}")
-        if not mark.args and not mark.kwargs:
+        if not mark.args and "per_task" not in mark.kwargs:
             raise SettingError('sla(): names no service level; write one such as sla("p99 < 3s")')
     if item.get_closest_marker("swarm") is not None:
-        expressions.extend(_expression(text, "--swarm-sla") for text in settings.sla)
+        confidence = _confidence(None, settings)
+        expressions.extend(replace(_expression(text, "--swarm-sla"), confidence=confidence) for text in settings.sla)
     return tuple(dict.fromkeys(expressions)), tuple(dict.fromkeys(bounds))
+
+
+def _confidence(mark: pytest.Mark | None, settings: Settings) -> float | None:
+    """The confidence with which the levels of a marker must be proven: command line > marker > ini."""
+    given = None if mark is None else mark.kwargs.get("confidence")
+    marked = None if given is None else parse_probability(given, "sla(confidence=...)")
+    layers = (settings.command_line.confidence, marked, settings.ini.confidence)
+    return next((layer for layer in layers if layer is not None), None)
 
 
 def _expression(text: object, what: str) -> Expression:

@@ -68,6 +68,8 @@ class Expression:
     value: str = field(default="", compare=False)
     """The right side as one word: ``12s``."""
     unit: str = field(default="", compare=False)
+    confidence: float | None = None
+    """That with which the level must be proven; None where what was observed decides."""
 
     def __str__(self) -> str:
         return f"{self.metric} {self.op} {self.value}"

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 
 from pytest_swarm.columns import SwarmResult
 from pytest_swarm.judging.baseline import NO_BASELINE, Baseline, NoBaseline, against
-from pytest_swarm.judging.catalogue import CALL_DISTRIBUTIONS, Metric
 from pytest_swarm.judging.metrics import SwarmMetrics
+from pytest_swarm.judging.proof import claim_of, samples_of
 from pytest_swarm.judging.sla import Expression, TaskBound
 from pytest_swarm.judging.statistics import samples_needed
 from pytest_swarm.judging.told import told
@@ -50,6 +50,8 @@ class SlaLine:
     """What the true figure is not above, with the confidence of the judgement."""
     note: str = ""
     """What the samples cannot prove, if they are too few."""
+    confidence: float | None = None
+    """That with which the level had to be proven; None where what was observed decided."""
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of the JSON report."""
@@ -64,6 +66,7 @@ class SlaLine:
             "lower": self.lower,
             "upper": self.upper,
             "note": self.note,
+            "confidence": self.confidence,
         }
 
 
@@ -133,6 +136,8 @@ def judge(
 
 def _line(expression: Expression, metrics: SwarmMetrics, confidence: float, baseline: Baseline | NoBaseline) -> SlaLine:
     metric, threshold, note = expression.metric, expression.threshold, ""
+    demanded = expression.confidence
+    confidence = confidence if demanded is None else demanded
     seen = metrics.observe(metric)
     lower, upper = (None, None) if seen.value is None else metrics.bounds(metric, confidence)
     verdict: LineVerdict = "invalid"
@@ -143,14 +148,39 @@ def _line(expression: Expression, metrics: SwarmMetrics, confidence: float, base
         threshold, verdict, note = compared.threshold, compared.verdict, compared.note
         reason = "" if verdict == "pass" else f"{expression}: {compared.reason}"
     elif expression.holds(seen.value, threshold):
-        verdict, reason = "pass", ""
+        doubt = "" if demanded is None else _doubt(expression, metrics, seen.value, threshold)
+        verdict, reason = ("invalid", f"{expression}: {doubt}") if doubt else ("pass", "")
     else:
         verdict, reason = "fail", f"{expression}: it is {told(seen.value, metric.dimension, threshold)}"
-    if seen.value is not None and not expression.baseline:
+    if seen.value is not None and not expression.baseline and demanded is None:
         note = _unproven(expression, metrics, lower, upper, confidence)
     return SlaLine(
-        str(expression), str(metric), seen.value, threshold, expression.op, verdict, reason, lower, upper, note
+        str(expression),
+        str(metric),
+        seen.value,
+        threshold,
+        expression.op,
+        verdict,
+        reason,
+        lower,
+        upper,
+        note,
+        demanded,
     )
+
+
+def _doubt(expression: Expression, metrics: SwarmMetrics, value: float, threshold: float) -> str:
+    """Why a level that was met is not proven as surely as it asks for; empty where it is, or has no bound."""
+    claim, confidence = claim_of(expression, metrics), expression.confidence
+    assert confidence is not None
+    if claim is None or claim.proven(confidence):
+        return ""
+    observed, things = told(value, expression.metric.dimension, threshold), samples_of(expression.metric)
+    doubt = f"it is {observed}, which {claim.n} {things} do not prove at {confidence * 100:g} %"
+    needed = claim.samples_needed(confidence)
+    if needed is None:
+        return f"{doubt}; so close to the level, no number of {things} would"
+    return f"{doubt}; some {needed} {things} would, if they are no worse"
 
 
 def _unproven(
@@ -163,19 +193,11 @@ def _unproven(
     if percentile is None or bound is not None or expression.op in ("==", "!="):
         return ""
     side = percentile if upwards else 100 - percentile
-    claim = f"{_sample(metric)} can{{}} prove a {metric.statistic}"
+    claim = f"{samples_of(metric)} can{{}} prove a {metric.statistic}"
     if side >= 100:
         return f"no number of {claim.format('')}"
     needed = samples_needed(side, confidence)
     return f"{metrics.size(metric)} {claim.format('not')} ({needed} needed at {confidence * 100:g} %)"
-
-
-def _sample(metric: Metric) -> str:
-    if metric.name == "itl":
-        return "gaps"
-    if metric.family == "my":
-        return "values"
-    return "calls" if metric.name in CALL_DISTRIBUTIONS else "tasks"
 
 
 def _not_passed(statuses: Counter[str], expressions: Sequence[Expression]) -> list[str]:

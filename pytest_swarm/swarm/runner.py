@@ -21,8 +21,10 @@ AsyncBody = Callable[[Agent], Awaitable[object]]
 
 GRACE_SECONDS = 5.0
 """How long a cancelled body may take to end before it is left behind."""
-GC_THRESHOLD = 20_000
+GC_THRESHOLD = 5_000
 """New objects between two collections while a run is measured: each stops all tasks, and longer the rarer it is."""
+GC_YOUNG_ROUNDS = 2
+"""Collections of what is new between two of what outlived one: tasks in flight do that, and are garbage soon after."""
 
 
 @contextmanager
@@ -30,7 +32,7 @@ def few_collections() -> Iterator[None]:
     """Keep the garbage collector out of the measurement, and restore it after."""
     threshold = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, *threshold[1:])
+    gc.set_threshold(GC_THRESHOLD, GC_YOUNG_ROUNDS, *threshold[2:])
     try:
         yield
     finally:

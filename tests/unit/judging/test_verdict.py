@@ -36,6 +36,7 @@ def test_a_line_is_an_entry_of_the_report():
             "lower": 1.0,
             "upper": 1.0,
             "note": "",
+            "confidence": None,
         }
     ]
     assert judgement.reasons == ["latency.p50 <= 500ms: it is 1s"]
