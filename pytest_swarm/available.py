@@ -10,6 +10,7 @@ __all__ = ["ARGUMENTS", "OPTIONS", "require"]
 
 OPTIONS: Final = frozenset(
     {
+        "abort",
         "api-key-env",
         "base-url",
         "baseline",

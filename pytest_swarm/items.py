@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,7 +34,7 @@ __all__ = [
 
 MARKERS: Final = (
     "swarm(tasks, concurrency, *, warmup, repeat, seed, model, timeout, ...): run the body as many tasks at a time",
-    'sla("expression", ..., confidence=None, per_task=[...]): service levels the swarm must meet, such as "p99 < 3s"',
+    'sla("expression", ..., confidence=None, abort=False, per_task=[...]): service levels, such as "p99 < 3s"',
     'json_output(schema, mode="strict"): every reply must be JSON that fits the schema (a dict, a path, a model class)',
     "swarm_search(metric, low, high, sla=[...]): find the largest load that holds the levels",
 )
@@ -174,26 +174,26 @@ def _service_levels(item: pytest.Item, settings: Settings) -> tuple[tuple[Expres
     expressions: list[Expression] = []
     bounds: list[TaskBound] = []
     for mark in reversed(list(item.iter_markers("sla"))):
-        confidence = _confidence(mark, settings)
-        expressions.extend(replace(_expression(text, "sla(...)"), confidence=confidence) for text in mark.args)
+        expressions.extend(_levels(mark.args, "sla(...)", mark, settings))
         for name, value in mark.kwargs.items():
             if name == "per_task":
                 bounds.extend(_bounds(value))
-            elif name == "confidence":
-                continue
-            elif name == "abort":
-                if value not in (None, False):
-                    raise SettingError("sla(abort=...) is not available yet in this version")
-            else:
+            elif name not in ("confidence", "abort"):
                 allowed = ("confidence", "abort", "per_task")
                 hint = nearest(name, allowed)
                 raise SettingError(f"sla({name}=...): no such argument; allowed are {', '.join(allowed)}{hint}")
         if not mark.args and "per_task" not in mark.kwargs:
             raise SettingError('sla(): names no service level; write one such as sla("p99 < 3s")')
     if item.get_closest_marker("swarm") is not None:
-        confidence = _confidence(None, settings)
-        expressions.extend(replace(_expression(text, "--swarm-sla"), confidence=confidence) for text in settings.sla)
+        expressions.extend(_levels(settings.sla, "--swarm-sla", None, settings))
     return tuple(dict.fromkeys(expressions)), tuple(dict.fromkeys(bounds))
+
+
+def _levels(texts: Iterable[object], what: str, mark: pytest.Mark | None, settings: Settings) -> Iterator[Expression]:
+    """Expressions with the terms on which they are judged."""
+    confidence, abort = _confidence(mark, settings), _abort(mark, settings)
+    for text in texts:
+        yield replace(_expression(text, what), confidence=confidence, abort=abort)
 
 
 def _confidence(mark: pytest.Mark | None, settings: Settings) -> float | None:
@@ -202,6 +202,15 @@ def _confidence(mark: pytest.Mark | None, settings: Settings) -> float | None:
     marked = None if given is None else parse_probability(given, "sla(confidence=...)")
     layers = (settings.command_line.confidence, marked, settings.ini.confidence)
     return next((layer for layer in layers if layer is not None), None)
+
+
+def _abort(mark: pytest.Mark | None, settings: Settings) -> bool:
+    """Whether a run ends once a level of the marker is lost: command line > marker > ini."""
+    marked = None if mark is None else mark.kwargs.get("abort")
+    if marked not in (None, True, False):
+        raise SettingError(f"sla(abort=...): {shown(marked)} is neither True nor False")
+    layers = (settings.command_line.abort, marked, settings.ini.abort)
+    return next((bool(layer) for layer in layers if layer is not None), False)
 
 
 def _expression(text: object, what: str) -> Expression:

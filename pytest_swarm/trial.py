@@ -16,6 +16,7 @@ from pytest_swarm.gateway.preflight import preflight
 from pytest_swarm.gateway.reply import JsonRule
 from pytest_swarm.judging.baseline import NO_BASELINE, Baseline, NoBaseline
 from pytest_swarm.judging.change import changes
+from pytest_swarm.judging.curtailment import Curtailment
 from pytest_swarm.judging.projection import cost_without_cache
 from pytest_swarm.judging.spending import cost_sources
 from pytest_swarm.judging.verdict import Judgement, judge
@@ -157,6 +158,7 @@ class Trial:
             ceilings=self._ceilings,
             watcher=watcher,
             recorder=recorder,
+            curtailment=_curtailment(demands),
             confined=None if self._live else frozenset(settings.hosts),
             counted=frozenset({*settings.hosts, urlsplit(self._base_url or SIMULATED_URL).hostname or ""})
             | (set() if replaying is None else replaying.hosts),
@@ -360,6 +362,15 @@ def _clock(settings: Settings, *, live: bool, is_async: bool) -> str:
     if settings.clock == "virtual" and not is_async:
         raise SettingError("--swarm-clock virtual needs an async test: a sync body runs in threads, on the real clock")
     return "real" if live or not is_async or settings.clock == "real" else "virtual"
+
+
+def _curtailment(demands: Demands) -> Curtailment | None:
+    """What ends the runs early; None where no service level asks for it."""
+    plan = demands.plan
+    if not any(expression.abort for expression in demands.expressions):
+        return None
+    known = plan.repeat == 1 and plan.duration is None and not plan.stages and plan.backlog is None
+    return Curtailment(demands.expressions, plan.tasks if known else None)
 
 
 def _headers(settings: Settings) -> Mapping[str, str]:

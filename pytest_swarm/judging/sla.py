@@ -70,6 +70,8 @@ class Expression:
     unit: str = field(default="", compare=False)
     confidence: float | None = None
     """That with which the level must be proven; None where what was observed decides."""
+    abort: bool = False
+    """Whether the run ends as soon as the level can no longer be met."""
 
     def __str__(self) -> str:
         return f"{self.metric} {self.op} {self.value}"

@@ -10,6 +10,7 @@ from typing import Protocol
 from pytest_swarm.clock import Now, RunClock, real_now, scaled_time, virtual_time
 from pytest_swarm.columns import RunResult, SwarmResult
 from pytest_swarm.exchange import Source
+from pytest_swarm.judging.curtailment import Curtailment
 from pytest_swarm.records import Call, Task
 from pytest_swarm.sources.cassette.recorder import Recorder
 from pytest_swarm.swarm.course import Course
@@ -58,6 +59,7 @@ class Conductor:
         ceilings: Ceilings | None = None,
         watcher: Watcher | None = None,
         recorder: Recorder | None = None,
+        curtailment: Curtailment | None = None,
         confined: frozenset[str] | None = None,
         counted: frozenset[str] | None = None,
         played: str | None = None,
@@ -80,6 +82,7 @@ class Conductor:
         self._outcomes = outcomes
         self._watcher = watcher
         self._recorder = recorder
+        self._curtailment = curtailment
         self._confined, self._counted, self._played = confined, counted, played
         self._speed, self._untimed = speed, untimed
         self._outside: TaskContext | None = None
@@ -194,8 +197,16 @@ class Conductor:
             self._refusals += 1
             if self._refusals > 1:
                 self._stop(f"the gateway refused the key again (HTTP {call.status}): every further call would fail")
+        if self._curtailment is not None:
+            self._give_up(self._curtailment.call_ended(call))
         if self._watcher is not None:
             self._watcher.call_ended(call)
+
+    def _give_up(self, reason: str | None) -> None:
+        """End the run, where there is a reason: what runs now is cancelled, since it can change nothing."""
+        if reason is not None:
+            self._curtailment = None
+            self._stop(reason)
 
     def _wind_down(self, reason: str) -> None:
         """Start no further body. Those that run may finish: cutting them off would lose what is being paid for."""
@@ -208,5 +219,7 @@ class Conductor:
     def _on_task(self, task: Task) -> None:
         if self._clock is not None:
             self._clock.progress()
+        if self._curtailment is not None:
+            self._give_up(self._curtailment.task_ended(task))
         if self._watcher is not None:
             self._watcher.task_ended(task)
