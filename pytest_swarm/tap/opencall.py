@@ -99,7 +99,7 @@ class OpenCall:
         if exchange.sent is None:
             ledger.ceilings.settle(reserved, "budget", Decimal(0))
             return
-        simulated = source_of(exchange) == "simulated"
+        simulated = source_of(exchange, ledger.gateway_kind) == "simulated"
         cost = ledger.price(self.model or reading.model, reading, simulated=simulated)
         ledger.ceilings.settle(reserved, reading.outcome, cost.amount)
 
@@ -133,7 +133,7 @@ class OpenCall:
         call.model = self.model or reading.model
         unsent = exchange.ending is Ending.BUDGET
         kind = self.context.ledger.gateway_kind
-        call.source = kind if unsent or kind == "replay" else source_of(exchange)
+        call.source = kind if unsent or kind == "replay" else source_of(exchange, kind)
         call.outcome, call.detail = reading.outcome, reading.detail
         call.due, call.queued = self.due - zero, self.queued
         call.connect = exchange.connect
@@ -159,8 +159,10 @@ class OpenCall:
 
     def _settle_cost(self, call: Call, price: Price) -> None:
         """Every attempt costs; one with an unknown cost makes that of the call unknown."""
+        kind = self.context.ledger.gateway_kind
         costs = [
-            price(call.model, sent.reading, simulated=source_of(sent.exchange) == "simulated") for sent in self.sent
+            price(call.model, sent.reading, simulated=source_of(sent.exchange, kind) == "simulated")
+            for sent in self.sent
         ]
         amounts = [cost.amount for cost in costs]
         call.cost_source = costs[-1].source
@@ -170,8 +172,13 @@ class OpenCall:
             call.cost_reason = next(cost.reason for cost in costs if cost.amount is None)
 
 
-def source_of(exchange: Exchange) -> str:
-    """`live` or `simulated`: a simulated gateway says so in a header, wherever it stands, and a cassette of one too."""
+def source_of(exchange: Exchange, kind: str) -> str:
+    """`live` or `simulated`: a simulated gateway says so in a header, wherever it stands, and a cassette of one too.
+
+    Where no header came, it is of the `kind` that the whole run is.
+    """
+    if exchange.status is None and kind == "simulated":
+        return kind
     recorded = exchange.recorded is not None and exchange.recorded.source == "simulated"
     return "simulated" if recorded or SIMULATED in exchange.headers else "live"
 
