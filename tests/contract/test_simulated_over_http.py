@@ -21,7 +21,7 @@ import pytest
 from tests.support.suites import run_suite, untraced
 
 SPEED = 10
-TRIES = 3
+TRIES = 5
 APART = 0.1
 """The share by which a percentile may be apart from that on virtual time."""
 BOUND = 0.005
