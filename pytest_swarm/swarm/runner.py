@@ -21,7 +21,7 @@ AsyncBody = Callable[[Agent], Awaitable[object]]
 
 GRACE_SECONDS = 5.0
 """How long a cancelled body may take to end before it is left behind."""
-GC_THRESHOLD = 5_000
+GC_THRESHOLD = 2_000
 """New objects between two collections while a run is measured: each stops all tasks, and longer the rarer it is."""
 GC_YOUNG_ROUNDS = 2
 """Collections of what is new between two of what outlived one: tasks in flight do that, and are garbage soon after."""
