@@ -110,6 +110,7 @@ def steps_of(stages: Iterable[Stage]) -> list[tuple[float, int]]:
             if target > level:
                 steps.append((began + stage.seconds * passed / span, level + passed + 1))
             else:
-                steps.append((began + stage.seconds * (passed + 1) / span, level - passed - 1))
+                # Rounding must not carry the last one beyond the stage.
+                steps.append((began + min(stage.seconds, stage.seconds * (passed + 1) / span), level - passed - 1))
         began, level = began + stage.seconds, target
     return steps

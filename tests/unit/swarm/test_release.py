@@ -6,7 +6,7 @@ import math
 from itertools import count, pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_swarm.columns import RunResult
@@ -73,6 +73,7 @@ def test_stages_end_with_their_tasks() -> None:
 TARGETS = st.lists(st.tuples(st.floats(0.1, 60), st.integers(1, 50)), min_size=1, max_size=4)
 
 
+@example([(1.0, 14), (40.09033158844657, 1), (1.0, 2)])
 @given(TARGETS)
 def test_steps_ascend_one_lane_at_a_time_and_reach_every_target(pairs: list[tuple[float, int]]) -> None:
     stages = [Stage(seconds, target, "concurrency") for seconds, target in pairs]
