@@ -1,6 +1,7 @@
 """The simulated gateway over real sockets: the same figures as inside the process, and the same as in its own ledger.
 
-Real time is compared with virtual time here, so one of a few runs has to be good: a wrong figure is wrong in all.
+Real time is compared with virtual time here, so one of a few runs has to be good: a wrong figure is wrong in all. A
+machine that is too slow for the first speed gets slower ones, by which what it adds to a call counts for less.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -20,8 +22,8 @@ import pytest
 
 from tests.support.suites import run_suite, untraced
 
-SPEED = 10
-TRIES = 5
+SPEEDS = (10, 10, 5, 2)
+"""How many times as fast as time the gateway is, from try to try."""
 APART = 0.1
 """The share by which a percentile may be apart from that on virtual time."""
 BOUND = 0.005
@@ -65,9 +67,10 @@ class Front:
         return requests
 
 
-@pytest.fixture
-def front() -> Iterator[Front]:
-    command = [sys.executable, "-m", "pytest_swarm.cli", "gateway", "--port", "0", "--speed", str(SPEED)]
+@contextmanager
+def running_front(speed: int) -> Iterator[Front]:
+    """A gateway `speed` times as fast as time, until the end of the block."""
+    command = [sys.executable, "-m", "pytest_swarm.cli", "gateway", "--port", "0", "--speed", str(speed)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=untraced())
     assert process.stdout is not None
     try:
@@ -78,25 +81,26 @@ def front() -> Iterator[Front]:
         process.communicate()
 
 
-def good_once(attempt: Callable[[], dict[str, float]], bound: float) -> None:
-    """`attempt` measures deviations; in one of a few tries all of them must lie within the bound."""
+def good_once(attempt: Callable[[int, Front], dict[str, float]], bound: float) -> None:
+    """`attempt` measures deviations; in one of a few runs all of them must lie within the bound."""
     tried = []
-    for _ in range(TRIES):
-        tried.append(attempt())
+    for speed in SPEEDS:
+        with running_front(speed) as front:
+            tried.append(attempt(speed, front))
         if max(map(abs, tried[-1].values())) <= bound:
             return
-    pytest.fail(f"over {bound} in each of {TRIES} runs: {tried}")
+    pytest.fail(f"over {bound} at each of the speeds {SPEEDS}: {tried}")
 
 
-def test_the_same_suite_has_the_same_percentiles_ten_times_as_fast(tmp_path: Path, front: Front) -> None:
+def test_the_same_suite_has_the_same_percentiles_ten_times_as_fast(tmp_path: Path) -> None:
     virtual = run_suite(tmp_path, TWO_SYSTEMS).report["tests"]
     assert [(test["clock"], test["gateway"]["kind"]) for test in virtual] == [("virtual", "simulated")] * 2
 
-    def attempt() -> dict[str, float]:
+    def attempt(speed: int, front: Front) -> dict[str, float]:
         run = run_suite(tmp_path, TWO_SYSTEMS, base_url=front.base_url)
         summary = " ".join(run.output.split())
         for test in virtual:
-            assert f"SIMULATED: simulated over HTTP ({test['model']};{SPEED}); no model was called" in summary
+            assert f"SIMULATED: simulated over HTTP ({test['model']};{speed}); no model was called" in summary
         deviations = {}
         for over_http, expected in zip(run.report["tests"], virtual, strict=True):
             assert over_http["clock"] == "real"
@@ -104,21 +108,17 @@ def test_the_same_suite_has_the_same_percentiles_ten_times_as_fast(tmp_path: Pat
             assert {call["source"] for call in over_http["calls"]} == {"simulated"}
             assert over_http["metrics"]["success_rate"] == pytest.approx(expected["metrics"]["success_rate"], abs=1e-9)
             for name in ("latency.p50", "latency.p95"):
-                ratio = over_http["metrics"][name] * SPEED / expected["metrics"][name]
+                ratio = over_http["metrics"][name] * speed / expected["metrics"][name]
                 deviations[f"{expected['model']} {name}"] = ratio - 1
         return deviations
 
     good_once(attempt, APART)
 
 
-def test_every_call_is_as_the_ledger_of_the_front_has_it(tmp_path: Path, front: Front) -> None:
-    seen = 0
-
-    def attempt() -> dict[str, float]:
-        nonlocal seen
+def test_every_call_is_as_the_ledger_of_the_front_has_it(tmp_path: Path) -> None:
+    def attempt(_: int, front: Front) -> dict[str, float]:
         (test,) = run_suite(tmp_path, PLAIN_AND_STREAMED, base_url=front.base_url).report["tests"]
-        entries = front.ledger()[seen:]
-        seen += len(entries)
+        entries = front.ledger()
         told = {entry["request_id"]: entry for entry in entries}
         calls = {call["request_id"]: call for call in test["calls"]}
         assert len(entries) == len(calls) == 200
