@@ -27,6 +27,8 @@ real_now: Now = time.monotonic
 
 GRACE_SECONDS = 5.0
 """Real seconds that a virtual run waits for a thread or a socket before it calls itself stuck."""
+ASK_EVERY = 32
+"""Rounds of the loop between two questions to the system what is ready, while nothing can be: each is a system call."""
 IDLE_JUMPS = 1_000_000
 """Jumps of the clock without any progress of the run after which it calls itself stuck."""
 
@@ -61,16 +63,18 @@ class _VirtualSelector:
         self.jumps = 0
         self._real = real
         self._on_stuck = on_stuck
-        self._sockets_before = len(real.get_map())
+        self._sockets = real.get_map()
+        self._sockets_before = len(self._sockets)
+        self._unasked = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = self._real.select(0)
+        ready = self._ready(timeout)
         if ready or timeout == 0:
             return ready
-        if len(self._real.get_map()) > self._sockets_before:
+        if len(self._sockets) > self._sockets_before:
             return self._select_in_real_time(timeout)
         if self.threads or timeout is None:
             # A thread works: the clock stands still for it. (It may itself wait for a timer: hence not for ever.)
@@ -85,6 +89,15 @@ class _VirtualSelector:
             self.jumps = 0
             self._on_stuck(f"{IDLE_JUMPS:,} timers in a row fired without a call or a task getting on")
         return []
+
+    def _ready(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        """What is ready now. Where no thread works and no socket is open, the system is only asked now and then."""
+        self._unasked += 1
+        idle = not self.threads and len(self._sockets) <= self._sockets_before
+        if idle and timeout is not None and self._unasked < ASK_EVERY:
+            return []
+        self._unasked = 0
+        return self._real.select(0)
 
     def _select_in_real_time(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
         """A real socket is open: its peer knows nothing of our clock, so ours follows the real one."""

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_swarm.errors import CallFailed, SettingError
 from pytest_swarm.exchange import Ending, Request
@@ -233,17 +233,20 @@ class Gateway:
             attempt=attempt,
             retries=self._terms.retries,
             saw_token=reading.first_token is not None,
-            rng=opened.context.jitter,
+            rng=lambda: opened.context.jitter,
             wall_now=time.time() if ended is None else ended,
         )
 
     def _reply(self, opened: OpenCall, reading: Reading) -> Reply:
         call = opened.closed
         assert call is not None
-        reply = Reply(call, reading, self._terms.json_rule or JsonRule(), opened.checked)
+        reply = Reply(call, reading, self._terms.json_rule or _NO_RULE, opened.checked)
         if call.outcome not in REPLY_OUTCOMES:
             raise CallFailed(call.outcome, call.detail, call, reply if reading.text else None)
         return reply
+
+
+_NO_RULE: Final = JsonRule()
 
 
 def _response_format(schema: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ TICKS_PER_DOLLAR: Final = 10_000_000_000
 USUAL_TIERS: Final = frozenset({"auto", "default", "on_demand", "standard"})
 """What the vendors call the processing that their list prices are for."""
 
+_NOTHING: Final = Usage()
+
 _ANTHROPIC_KEYS: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -46,7 +48,7 @@ def read_usage(raw: object, wire: str = "chat", service_tier: str | None = None)
         usage = _openai(counts)
     usage.reported_cost = _reported_cost(raw)
     usage.notes = tuple(counts.notes)
-    if usage == Usage():
+    if usage == _NOTHING:
         return None
     usage.service_tier = _special(raw.get("service_tier") or service_tier)
     return usage
@@ -69,8 +71,10 @@ class _Counts:
 
     def find(self, *path: str) -> int | None:
         """The count at a path of keys."""
-        value: object = self.raw
-        for key in path:
+        value: object = self.raw.get(path[0])
+        for key in path[1:]:
+            if value is None:
+                return None
             value = value.get(key) if isinstance(value, dict) else None
         if value is None:
             return None
@@ -81,11 +85,15 @@ class _Counts:
 
     def first(self, *paths: tuple[str, ...]) -> int | None:
         """The first known count among the paths."""
-        return next((count for path in paths if (count := self.find(*path)) is not None), None)
+        for path in paths:
+            count = self.find(*path)
+            if count is not None:
+                return count
+        return None
 
     def largest(self, *paths: tuple[str, ...]) -> int | None:
         """The largest known count: where one figure is given twice, gateways leave one of the two at 0."""
-        return max((count for path in paths if (count := self.find(*path)) is not None), default=None)
+        return max([count for path in paths if (count := self.find(*path)) is not None], default=None)
 
     def unusable(self, key: str) -> bool:
         """Whether there is something at `key` that is no count."""

@@ -11,7 +11,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -67,7 +67,7 @@ def decide(
     attempt: int,
     retries: int,
     saw_token: bool,
-    rng: random.Random,
+    rng: Callable[[], random.Random],
     wall_now: float,
 ) -> Retry | Stop:
     """What follows on an attempt that ended with `outcome`.
@@ -80,7 +80,7 @@ def decide(
         attempt: number of attempts made so far, this one included.
         retries: attempts allowed after the first.
         saw_token: a piece of the reply has arrived: sending again would repeat what was already read, and paid for.
-        rng: where the jitter comes from.
+        rng: makes where the jitter comes from; asked only where there is a wait.
         wall_now: seconds since the epoch, to read dates by.
     """
     if outcome in REPLY_OUTCOMES:
@@ -99,8 +99,8 @@ def decide(
     if asked:
         # Everybody was told the same moment. Who was refused again there is one of many, and spreads further out.
         spread = min(0.5, 0.25 * asked) if attempt == 1 else backoff
-        return Retry(asked + rng.uniform(0.0, spread))
-    return Retry(rng.uniform(0.0, backoff))
+        return Retry(asked + rng().uniform(0.0, spread))
+    return Retry(rng().uniform(0.0, backoff))
 
 
 def _final(outcome: str, status: int | None, headers: Mapping[str, str], body: object, saw_token: bool) -> str:

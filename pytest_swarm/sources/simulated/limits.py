@@ -11,23 +11,19 @@ __all__ = ["RateLimiter", "Verdict"]
 
 
 class _Bucket:
-    def __init__(self, per_minute: int, now: float) -> None:
+    def __init__(self, unit: str, per_minute: int, now: float) -> None:
+        self.unit = unit
         self.per_minute = per_minute
-        self._left = float(per_minute)
+        self.left = float(per_minute)
         self._at = now
 
-    def left(self, now: float) -> float:
-        self._left = min(float(self.per_minute), self._left + (now - self._at) * self.per_minute / 60)
+    def fill(self, now: float) -> None:
+        self.left = min(float(self.per_minute), self.left + (now - self._at) * self.per_minute / 60)
         self._at = now
-        return self._left
 
-    def take(self, amount: float) -> None:
-        self._left -= amount
-
-    def wait(self, amount: float, now: float) -> float:
+    def wait(self, amount: float) -> float:
         """Seconds until `amount` can be taken; what exceeds the whole bucket waits for a full one."""
-        missing = min(amount, self.per_minute) - self.left(now)
-        return max(0.0, missing * 60 / self.per_minute)
+        return max(0.0, (min(amount, self.per_minute) - self.left) * 60 / self.per_minute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +44,28 @@ class RateLimiter:
     def __init__(self, limits: Limits, now: float, speed: float = 1.0) -> None:
         self._speed = speed
         per_minute = {"requests": limits.requests_per_minute, "tokens": limits.tokens_per_minute}
-        self._buckets = {unit: _Bucket(amount, now) for unit, amount in per_minute.items() if amount is not None}
+        self._buckets = [_Bucket(unit, amount, now) for unit, amount in per_minute.items() if amount is not None]
 
     def admit(self, tokens: int, now: float) -> Verdict:
         """Take one request of `tokens` out of the buckets, or nothing when one of them holds too little."""
         amounts = {"requests": 1, "tokens": tokens}
-        wait, unit = max(
-            ((bucket.wait(amounts[unit], now), unit) for unit, bucket in self._buckets.items()), default=(0.0, "")
-        )
+        wait, unit = 0.0, ""
+        for bucket in self._buckets:
+            bucket.fill(now)
+            wait, unit = max((wait, unit), (bucket.wait(amounts[bucket.unit]), bucket.unit))
         if wait > 0:
-            return Verdict(self._headers(now) | _retry_after(wait / self._speed), wait, unit)
-        for name, bucket in self._buckets.items():
-            bucket.take(amounts[name])
-        return Verdict(self._headers(now))
+            return Verdict(self._headers() | _retry_after(wait / self._speed), wait, unit)
+        for bucket in self._buckets:
+            bucket.left -= amounts[bucket.unit]
+        return Verdict(self._headers())
 
-    def _headers(self, now: float) -> dict[str, str]:
+    def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
-        for unit, bucket in self._buckets.items():
-            left = bucket.left(now)
-            headers[f"x-ratelimit-limit-{unit}"] = str(bucket.per_minute)
+        for bucket in self._buckets:
+            unit, per_minute, left = bucket.unit, bucket.per_minute, bucket.left
+            headers[f"x-ratelimit-limit-{unit}"] = str(per_minute)
             headers[f"x-ratelimit-remaining-{unit}"] = str(max(0, math.floor(left)))
-            reset = (bucket.per_minute - left) * 60 / bucket.per_minute / self._speed
-            headers[f"x-ratelimit-reset-{unit}"] = f"{reset:.3f}s"
+            headers[f"x-ratelimit-reset-{unit}"] = f"{(per_minute - left) * 60 / per_minute / self._speed:.3f}s"
         return headers
 
 

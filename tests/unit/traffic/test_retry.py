@@ -31,13 +31,15 @@ RETRY_INFO = {
 
 
 def after(outcome: str, status: int | None, headers: dict[str, str] | None = None, **more: Any) -> Retry | Stop:
-    given = {"attempt": 1, "retries": 2, "saw_token": False, "rng": random.Random(1), "wall_now": NOW, **more}
+    given = {"attempt": 1, "retries": 2, "saw_token": False, "rng": lambda: random.Random(1), "wall_now": NOW, **more}
     return decide(outcome, status, headers or {}, given.pop("body", None), **given)
 
 
 def waits(headers: dict[str, str], count: int = 200, **more: Any) -> list[float]:
     """The waits that many agents draw in one situation."""
-    found = [after("rate_limited", 429, headers, rng=random.Random(seed), **more) for seed in range(count)]
+    found = [
+        after("rate_limited", 429, headers, rng=lambda seed=seed: random.Random(seed), **more) for seed in range(count)
+    ]
     assert all(isinstance(one, Retry) for one in found)
     return [one.wait for one in found if isinstance(one, Retry)]
 
@@ -172,7 +174,9 @@ def test_a_server_error_may_ask_for_a_wait_too() -> None:
 
 
 def test_the_same_generator_draws_the_same_wait() -> None:
-    assert after("server_error", 500, rng=random.Random(7)) == after("server_error", 500, rng=random.Random(7))
+    assert after("server_error", 500, rng=lambda: random.Random(7)) == after(
+        "server_error", 500, rng=lambda: random.Random(7)
+    )
 
 
 # --- what the gateway asks for ----------------------------------------------------------------------------------------
