@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Gathering", "describe_session", "put_on_report"]
 
 _RECORDING = {
-    "missing": "recording swarms that have no cassette to",
-    "all": "recording every swarm anew to",
-    "check": "asking again a sample of each cassette in",
+    "missing": "recording swarms that have no cassette to {}, playing the others from it",
+    "all": "recording every swarm anew to {}",
+    "check": "asking again a sample of each cassette in {}",
 }
 
 _ATTRIBUTE = "swarm_records"
@@ -43,8 +43,8 @@ def describe_session(session: SwarmSession, swarms: int) -> list[str]:
     tests = "1 swarm test" if swarms == 1 else f"{swarms} swarm tests"
     lines = [f"swarm: {tests}, {_source(session)}"]
     if session.recordings is not None:
-        what = _RECORDING[session.recordings.mode]
-        lines.append(f"swarm: {what} {_shown(session.cassette_dir)}")
+        what = _RECORDING[session.recordings.mode].format(_shown(session.cassette_dir))
+        lines.append(f"swarm: {what}")
     return lines
 
 

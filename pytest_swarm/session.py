@@ -168,9 +168,9 @@ class SwarmSession:
             cassette = self.recordings.existing(item.nodeid, number)
             rows = self.rows.open(item.nodeid)
             return RecheckTrial(item.nodeid, demands, self.around, rows, cassette, number=number, watcher=watcher)
-        if self.settings.replay:
+        recordings = self.recordings
+        if self.settings.replay or (recordings is not None and not recordings.wants(item.nodeid, number)):
             return self._replayed(item, demands, number, is_async=is_async, watcher=watcher)
-        recorded = self.recordings is not None and self.recordings.wants(item.nodeid, number)
         return Trial(
             item.nodeid,
             demands,
@@ -179,7 +179,7 @@ class SwarmSession:
             is_async=is_async,
             number=number,
             watcher=watcher,
-            recorder=self.recordings.open(item.nodeid, number) if self.recordings is not None and recorded else None,
+            recorder=None if recordings is None else recordings.open(item.nodeid, number),
         )
 
     def _replayed(

@@ -51,7 +51,7 @@ def test_a_live_swarm_is_recorded_without_its_secrets(
     result.stdout.fnmatch_lines(
         [
             "swarm: 1 swarm test, live gateway http://127.0.0.1*",
-            "swarm: recording swarms that have no cassette to cassettes/",
+            "swarm: recording swarms that have no cassette to cassettes/, playing the others from it",
             "*note *recorded 4 exchanges to*",
         ]
     )
@@ -123,10 +123,17 @@ async def test_fixture(gateway, warm):
     assert [(one.sequence, b"before" in one.request.body) for one in around] == [(0, True), (1, False)]
 
 
-def test_an_older_cassette_is_kept_until_a_new_one_is_whole(suite: Run, pytester: pytest.Pytester) -> None:
+def test_an_older_cassette_is_kept_until_a_new_one_is_whole(
+    suite: Run, pytester: pytest.Pytester, report: Callable[[], Any]
+) -> None:
     suite(CHAT, "--swarm-record")
     before = (pytester.path / PLACE).read_bytes()
-    suite(CHAT + CHAT.replace("test_chat", "test_more"), "--swarm-record").assert_outcomes(passed=2)
+    result = suite(CHAT + CHAT.replace("test_chat", "test_more"), "--swarm-record")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        ["swarm: recording swarms that have no cassette to cassettes/, playing the others from it"]
+    )
+    assert [test["gateway"]["kind"] for test in report()["tests"]] == ["replay", "live"]
     assert (pytester.path / PLACE).read_bytes() == before
     assert files(pytester) == ["test_it/test_chat.yaml", "test_it/test_more.yaml"]
 

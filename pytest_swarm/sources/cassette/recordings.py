@@ -21,8 +21,8 @@ class Recordings:
 
     directory: Path
     mode: str = "missing"
-    """``missing``: a swarm without a complete cassette is recorded, whole. ``all``: every swarm is, anew. ``check``:
-    none is; a sample of each cassette is asked again."""
+    """``missing``: a swarm without a complete cassette is recorded, whole, others are played. ``all``: every swarm is
+    recorded, anew. ``check``: none is; a sample of each cassette is asked again."""
     form: str = "yaml"
     redact_fields: tuple[str, ...] = ()
     secrets: Callable[[], Mapping[str, str]] = dict
