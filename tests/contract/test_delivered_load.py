@@ -11,6 +11,8 @@ import pytest
 from tests.support.load_server import LoadServer
 from tests.support.suites import run_suite
 
+pytestmark = pytest.mark.timing
+
 BODY = "async def test_it(gateway, agent):\n    await gateway.chat(f'report {agent.index}')\n"
 SYNC = BODY.removeprefix("async ").replace("await ", "")
 TYPICAL = 0.03

@@ -17,6 +17,8 @@ import pytest
 from tests.support.servers import ExactDelayServer, Served, exact_delays
 from tests.support.suites import run_suite
 
+pytestmark = pytest.mark.timing
+
 TRIES = 3
 BOUND = 0.003
 """Seconds by which the median call may be off."""

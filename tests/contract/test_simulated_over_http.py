@@ -22,6 +22,8 @@ import pytest
 
 from tests.support.suites import run_suite, untraced
 
+pytestmark = pytest.mark.timing
+
 SPEEDS = (10, 10, 5, 2)
 """How many times as fast as time the gateway is, from try to try."""
 APART = 0.1
