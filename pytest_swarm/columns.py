@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES, TASK_STATUSES, TOOL_CALL_REASONS, Call, Task
 
-__all__ = ["CallColumns", "Failure", "LimitStep", "Names", "RunResult", "SwarmResult", "TaskColumns"]
+__all__ = ["Audit", "CallColumns", "Failure", "LimitStep", "Names", "RunResult", "SwarmResult", "TaskColumns"]
 
 _OUTCOME_CODE: Final = {outcome: code for code, outcome in enumerate(CALL_OUTCOMES)}
 _STATUS_CODE: Final = {status: code for code, status in enumerate(TASK_STATUSES)}
@@ -202,6 +202,24 @@ class LimitStep(NamedTuple):
 
 
 @dataclass(slots=True)
+class Audit:
+    """What the testing process itself did to a run on a real clock, in seconds of that clock."""
+
+    lags: array[float]
+    """How late the event loop was, or a thread where bodies run in threads, at evenly spaced moments of the run."""
+    late: array[float]
+    """From when a task was due to its start, of those that no other task and no limit held up; warm-up left out."""
+    undelivered: float | None
+    """The share of a planned rate that was not delivered, since starts fell behind; None where no rate was planned."""
+    in_flight_mean: float | None
+    """Of the tasks in flight at those moments; None where the run was too short to have one."""
+    threads: bool
+    """Whether bodies ran in threads."""
+    blocked_at: str | None
+    """The line of code at which the event loop was found blocked most often; None where it never was."""
+
+
+@dataclass(slots=True)
 class RunResult:
     """One execution of a plan."""
 
@@ -244,7 +262,8 @@ class RunResult:
     """Why the run ended before its plan did; None when it was finished."""
     over_budget: bool = False
     """Whether a cost ceiling ended it."""
-    audit: dict[str, Any] | None = None
+    audit: Audit | None = None
+    """None on the virtual clock, which stands still while the process works."""
 
 
 @dataclass(slots=True)

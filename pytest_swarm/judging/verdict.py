@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from pytest_swarm.columns import SwarmResult
 from pytest_swarm.judging.baseline import NO_BASELINE, Baseline, NoBaseline, against
+from pytest_swarm.judging.distortion import distortion
 from pytest_swarm.judging.metrics import SwarmMetrics
 from pytest_swarm.judging.proof import claim_of, samples_of
 from pytest_swarm.judging.sla import Expression, TaskBound
@@ -152,6 +153,9 @@ def _line(expression: Expression, metrics: SwarmMetrics, confidence: float, base
         verdict, reason = ("invalid", f"{expression}: {doubt}") if doubt else ("pass", "")
     else:
         verdict, reason = "fail", f"{expression}: it is {told(seen.value, metric.dimension, threshold)}"
+    if seen.value is not None and threshold is not None and verdict != "invalid":
+        own = distortion(expression, seen.value, threshold, metrics)
+        verdict, reason = ("invalid", f"{expression}: {own}") if own else (verdict, reason)
     if seen.value is not None and not expression.baseline and demanded is None:
         note = _unproven(expression, metrics, lower, upper, confidence)
     return SlaLine(

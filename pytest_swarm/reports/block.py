@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pytest_swarm.judging.catalogue import Dimension
 from pytest_swarm.judging.sla import parse_metric
+from pytest_swarm.reports.audit import audit_items
 from pytest_swarm.reports.baselined import baseline_lines
 from pytest_swarm.reports.ceiling import ceiling_lines
 from pytest_swarm.reports.figures import (
@@ -61,6 +62,7 @@ def block_lines(record: Record, width: int) -> Iterator[Line]:
         yield from labelled("plan", flow(plan_items(record["plan"], record["in_flight_max"]), body))
         yield from labelled("load", flow(load_items(record["runs"]), body))
         yield from labelled("adapted", flow(settled_items(record["runs"]), body))
+        yield from labelled("client", flow(audit_items(record["audit"]), body))
         yield from _source(record, body)
         yield from _figures(record, body)
         yield from labelled("baseline", baseline_lines(record["baseline"], body))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pytest_swarm.columns import Failure, RunResult, SwarmResult
@@ -19,6 +19,7 @@ from pytest_swarm.judging.verdict import Judgement
 from pytest_swarm.judging.workloads import Fit
 from pytest_swarm.records import CALL_OUTCOMES, REPLY_OUTCOMES
 from pytest_swarm.redaction import redact_text
+from pytest_swarm.reports.audit import audit_of, worst_audit
 from pytest_swarm.reports.load import load_of
 
 __all__ = ["test_record"]
@@ -95,7 +96,7 @@ def test_record(
             *_costs_apart(result.runs),
             *_unlike_baseline(baseline),
         ],
-        "audit": _worst_audit([run.audit for run in result.runs if run.audit is not None]),
+        "audit": worst_audit([audit_of(run) for run in result.runs]),
         "spent": _spent(result.runs),
         "without_cache": None
         if without_cache is None
@@ -116,7 +117,7 @@ def _runs(metrics: SwarmMetrics) -> list[dict[str, Any]]:
             "metrics": run.table(),
             "interrupted": run.run.interrupted,
             "load": load_of(run.run),
-            "audit": run.run.audit,
+            "audit": audit_of(run.run),
         }
         for run in metrics.runs
     ]
@@ -171,16 +172,6 @@ def _unlike_baseline(baseline: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"not the same as in the baseline {baseline['file']}: {', '.join(baseline['differences'])}"
     if baseline["verdict"] in ("fail", "error", "interrupted"):
         yield f"the baseline's own verdict is {baseline['verdict']}"
-
-
-def _worst_audit(audits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The largest of every figure over the runs: what is audited is a distortion, and the larger the worse."""
-    worst: dict[str, Any] = {}
-    for name in dict.fromkeys(name for audit in audits for name in audit):
-        known = [audit[name] for audit in audits if audit.get(name) is not None]
-        figures = all(isinstance(value, int | float) for value in known)
-        worst[name] = max(known, default=None) if figures else known[-1]
-    return worst or None
 
 
 def _spent(runs: Iterable[RunResult]) -> dict[str, Any]:

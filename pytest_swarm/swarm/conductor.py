@@ -13,6 +13,7 @@ from pytest_swarm.exchange import Source
 from pytest_swarm.judging.curtailment import Curtailment
 from pytest_swarm.records import Call, Task
 from pytest_swarm.sources.cassette.recorder import Recorder
+from pytest_swarm.swarm.audit import audited_loop, audited_threads
 from pytest_swarm.swarm.course import Course
 from pytest_swarm.swarm.outcomes import TestOutcomes, describe
 from pytest_swarm.swarm.plan import Plan
@@ -104,7 +105,7 @@ class Conductor:
                 async with self._make_source(index) as source:
                     course = self._course(index, source, real_now if self._clock is None else self._clock.now)
                     runner = AsyncRunner(course)
-                    with self._running(course, runner.stop):
+                    with self._running(course, runner.stop), self._audited(course, loop):
                         await runner.run(body)
             if course.ledger.run.interrupted is not None:
                 return
@@ -116,12 +117,16 @@ class Conductor:
             return virtual_time(loop, lambda reason: self._stop(reason))
         return nullcontext() if self._speed is None else scaled_time(loop, self._speed)
 
+    def _audited(self, course: Course, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
+        """Around one run. Virtual time stands still while this process works, so there it does nothing to a run."""
+        return nullcontext() if self.result.clock == "virtual" else audited_loop(course, loop, self._speed or 1.0)
+
     def run_in_threads(self, body: SyncBody, enter: Callable[[AbstractAsyncContextManager[Source]], Source]) -> None:
         """Run a plain function in threads; `enter` enters a source on the loop that will send."""
         for index in range(self.plan.repeat):
             course = self._course(index, enter(self._make_source(index)), real_now)
             runner = ThreadRunner(course)
-            with few_collections(), self._running(course, runner.stop):
+            with few_collections(), self._running(course, runner.stop), audited_threads(course):
                 runner.run(body)
             if course.ledger.run.interrupted is not None:
                 return

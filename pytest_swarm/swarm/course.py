@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pytest_swarm.records import Task
 from pytest_swarm.swarm.outcomes import TestOutcomes, describe
+from pytest_swarm.swarm.punctuality import Punctuality
 from pytest_swarm.swarm.release import Release, Releases, phases
 from pytest_swarm.tap.routing import TaskContext
 
@@ -45,6 +46,8 @@ class Course:
     """No further body is started; those that run may finish."""
     room: Callable[[], None] | None = None
     """Called when more tasks may be in flight than before, although none has made way."""
+    punctuality: Punctuality = field(default_factory=Punctuality)
+    """How an open loop keeps to its times."""
     _releases: Releases | None = None
 
     def phases(self) -> Iterator[None]:
@@ -86,13 +89,16 @@ class Course:
             due=release.due,
             arrival=release.arrival,
             attempt=attempt,
+            waited=release.waited or attempt > 0,
             confined=self.confined,
             counted=self.counted,
             played=self.played,
         )
 
-    def started(self) -> None:
+    def started(self, context: TaskContext, start: float) -> None:
         """A body starts."""
+        if self.plan.is_open and not context.waited and not context.warmup:
+            self.punctuality.started(context.due, start)
         self.in_flight += 1
         self.ledger.run.in_flight_max = max(self.ledger.run.in_flight_max, self.in_flight)
 

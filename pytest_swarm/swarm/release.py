@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, islice, takewhile
 from typing import TYPE_CHECKING, Protocol
@@ -38,6 +38,8 @@ class Release:
     """On the clock of the run."""
     arrival: Arrival | None = None
     """The row of the trace that it stands for."""
+    waited: bool = False
+    """Whether it had to wait until others had ended."""
 
 
 class Releases(Protocol):
@@ -140,7 +142,7 @@ class OpenLoop:
         if self._ready:
             return self._ready.popleft()
         if self._waiting and running < self._cap.limit and now < self._end - TOLERANCE:
-            return self._waiting.popleft()
+            return replace(self._waiting.popleft(), waited=True)
         return None
 
     def ended(self, now: float, latency: float, trouble: Trouble | None) -> bool:  # noqa: ARG002 - part of the interface

@@ -171,7 +171,7 @@ class AsyncRunner:
         error: BaseException | None = None
         status: str | None = None
         start = course.ledger.now()
-        course.started()
+        course.started(context, start)
         try:
             value = await self._within_timeout(body(context.agent))
             if value is not None:

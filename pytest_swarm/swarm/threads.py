@@ -77,7 +77,7 @@ class ThreadRunner:
         course = self._course
         one = _Running(release, course.context(release, attempt), course.ledger.now())
         running.add(one)
-        course.started()
+        course.started(one.context, one.start)
         around = contextvars.copy_context()
         # A daemon: a body that never ends must not keep the process from ending.
         threading.Thread(

@@ -38,6 +38,8 @@ class TaskContext:
     """The row of an arrival trace that the task stands for."""
     attempt: int = 0
     """How often the task was run before, by other agents, and failed."""
+    waited: bool = False
+    """Whether the task could not start when it was due, because others had to end before."""
     calls: list[Call] = field(default_factory=list)
     open: set[OpenCall] = field(default_factory=set)
     checking: dict[OpenCall, asyncio.Future[JSONResult | None]] = field(default_factory=dict)
