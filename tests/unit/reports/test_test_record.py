@@ -5,7 +5,7 @@ from array import array
 
 import pytest
 
-from pytest_swarm.columns import Failure, RunResult, SwarmResult
+from pytest_swarm.columns import Audit, Failure, RunResult, SwarmResult
 from pytest_swarm.judging.sla import parse
 from pytest_swarm.judging.verdict import judge
 from pytest_swarm.records import Attempt, Call, Task
@@ -206,13 +206,14 @@ def test_no_calls_are_no_unknown_cost():
     assert record(result(made))["notes"] == []
 
 
-def test_the_audit_is_the_worst_of_all_runs():
+def test_the_audit_is_that_of_every_run_and_the_worst_of_all():
     runs = [run(), run(1), run(2)]
-    runs[0].audit = {"loop_lag": 0.01, "share": 0.9, "text": "a"}
-    runs[1].audit = {"loop_lag": 0.03, "share": None, "text": "b", "new": None}
+    runs[0].audit = Audit(array("d", [0.01]), array("d"), None, 1.0, threads=False, blocked_at="a.py:1 in f")
+    runs[1].audit = Audit(array("d", [0.03]), array("d", [0.5]), 0.2, 0.5, threads=False, blocked_at=None)
     made = record(result(*runs))
-    assert made["audit"] == {"loop_lag": 0.03, "share": 0.9, "text": "b", "new": None}
-    assert [entry["audit"] for entry in made["runs"]] == [runs[0].audit, runs[1].audit, None]
+    seen = {name: made["audit"][name] for name in ("lag_max", "late_p99", "undelivered", "blocked_at")}
+    assert seen == {"lag_max": 0.03, "late_p99": 0.5, "undelivered": 0.2, "blocked_at": "a.py:1 in f"}
+    assert [entry["audit"] and entry["audit"]["lag_max"] for entry in made["runs"]] == [0.01, 0.03, None]
 
 
 def test_a_swarm_that_was_skipped_has_a_record():
