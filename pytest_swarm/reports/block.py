@@ -189,7 +189,7 @@ def _levels(record: Record, width: int) -> Iterator[Line]:
     if not lines:
         return
     observed = [_observed(line) for line in lines]
-    bounds = [_bound(line, line.get("confidence") or record["confidence"]) for line in lines]
+    bounds = [_bound(line, line["confidence"] or record["confidence"]) for line in lines]
     room = width - len(_INDENT) - _widest(observed) - len(GAP)
     if room - _widest(bounds) - len(GAP) >= _SHORTEST_LEVEL:
         room -= _widest(bounds) + len(GAP)

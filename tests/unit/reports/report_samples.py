@@ -29,7 +29,7 @@ METRICS = {
 def level(expression, verdict="pass", *, metric="latency.p99", observed=9.031, threshold=12.0, **more):
     op = expression.split()[-2]
     line = {"expression": expression, "metric": metric, "observed": observed, "threshold": threshold, "op": op}
-    rest = {"verdict": verdict, "reason": "", "lower": None, "upper": None, "note": ""}
+    rest = {"verdict": verdict, "reason": "", "lower": None, "upper": None, "note": "", "confidence": None}
     return {**line, **rest, **more}
 
 
