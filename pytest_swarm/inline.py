@@ -13,6 +13,7 @@ from pytest_swarm.judging.verdict import Judgement
 from pytest_swarm.swarm.plan import Plan, plan_from, with_trace
 from pytest_swarm.swarm.searching import MAX_TASKS, search_from
 from pytest_swarm.trial import Demands, Trial
+from pytest_swarm.values import parse_probability
 
 if TYPE_CHECKING:
     from pytest_swarm.settings import Settings
@@ -24,9 +25,10 @@ __all__ = ["InlineResult", "InlineSearch", "InlineSwarm"]
 class InlineResult:
     """What came of `swarm.run`."""
 
-    def __init__(self, trial: Trial, test: str) -> None:
+    def __init__(self, trial: Trial, test: str, settings: Settings) -> None:
         self._trial = trial
         self._test = test
+        self._settings = settings
 
     def __getitem__(self, metric: str) -> float | None:
         """The value of a metric by its SLA name, ``result["latency.p99"]``; None when there is no data.
@@ -36,14 +38,18 @@ class InlineResult:
         assert self._trial.judgement is not None
         return self._trial.judgement.metrics.observe(parse_metric(metric)).value
 
-    def judge(self, *expressions: str) -> Judgement:
+    def judge(self, *expressions: str, confidence: float | None = None) -> Judgement:
         """Judge by service levels; the judgement is true when all of them hold and every task passed.
 
+        With `confidence`, a share such as 0.95, or ``--swarm-confidence``, the levels must be proven.
         Those of ``--swarm-sla`` count too, as for every swarm. Without any, only the demand that every task passes
         counts. A swarm that nobody judges is judged so in the reports; otherwise they show the latest judgement.
-        Raises `SettingError` for a wrong expression.
+        Raises `SettingError` for a wrong expression, or a confidence that is none.
         """
-        levels = dict.fromkeys((*map(parse, expressions), *self._trial.demands.expressions))
+        marked = None if confidence is None else parse_probability(confidence, "judge(confidence=...)")
+        demanded = self._settings.confidence_of(marked)
+        asked = (replace(parse(text), confidence=demanded) for text in expressions)
+        levels = dict.fromkeys((*asked, *self._trial.demands.expressions))
         return self._trial.conclude(self._test, expressions=tuple(levels))
 
 
@@ -95,7 +101,7 @@ class InlineSwarm:
         plan = with_trace(plan_from((), arguments, self._settings), self._settings.root)
         trial = self._open_trial(self._demands(plan))
         await self._run(trial, body)
-        return InlineResult(trial, self._test)
+        return InlineResult(trial, self._test, self._settings)
 
     async def search(
         self,
@@ -126,7 +132,9 @@ class InlineSwarm:
     def _demands(self, plan: Plan, levels: Iterable[Expression] = ()) -> Demands:
         # Then its models are shown side by side, as those of a marked test are.
         parametrised = plan.model is not None and plan.model == self._parametrised_model
-        expressions = tuple(dict.fromkeys([*levels, *map(parse, self._settings.sla)]))
+        demanded = self._settings.confidence_of(None)
+        for_all = (replace(parse(text), confidence=demanded) for text in self._settings.sla)
+        expressions = tuple(dict.fromkeys([*levels, *for_all]))
         return Demands(plan, expressions, model=plan.model, parametrised=parametrised)
 
     async def _run(self, trial: Trial, body: Callable[..., Awaitable[object]]) -> None:

@@ -197,20 +197,15 @@ def _levels(texts: Iterable[object], what: str, mark: pytest.Mark | None, settin
 
 
 def _confidence(mark: pytest.Mark | None, settings: Settings) -> float | None:
-    """The confidence with which the levels of a marker must be proven: command line > marker > ini."""
     given = None if mark is None else mark.kwargs.get("confidence")
-    marked = None if given is None else parse_probability(given, "sla(confidence=...)")
-    layers = (settings.command_line.confidence, marked, settings.ini.confidence)
-    return next((layer for layer in layers if layer is not None), None)
+    return settings.confidence_of(None if given is None else parse_probability(given, "sla(confidence=...)"))
 
 
 def _abort(mark: pytest.Mark | None, settings: Settings) -> bool:
-    """Whether a run ends once a level of the marker is lost: command line > marker > ini."""
     marked = None if mark is None else mark.kwargs.get("abort")
     if marked not in (None, True, False):
         raise SettingError(f"sla(abort=...): {shown(marked)} is neither True nor False")
-    layers = (settings.command_line.abort, marked, settings.ini.abort)
-    return next((bool(layer) for layer in layers if layer is not None), False)
+    return settings.abort_of(marked)
 
 
 def _expression(text: object, what: str) -> Expression:

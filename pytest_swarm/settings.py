@@ -97,6 +97,17 @@ class Settings:
     prices: dict[str, dict[str, Any]] = field(default_factory=dict)
     workloads: tuple[Workload, ...] = ()
 
+    def confidence_of(self, marked: float | None) -> float | None:
+        """With which levels must be proven, where their marker says `marked`; None where what is observed decides."""
+        return next((one for one in self._layered("confidence", marked) if one is not None), None)
+
+    def abort_of(self, marked: bool | None) -> bool:
+        """Whether a run ends once a level is lost whose marker says `marked`."""
+        return next((bool(one) for one in self._layered("abort", marked) if one is not None), False)
+
+    def _layered(self, name: str, marked: Any) -> tuple[Any, ...]:
+        return getattr(self.command_line, name), marked, getattr(self.ini, name)
+
 
 def read_settings(config: Config, environ: Mapping[str, str] = os.environ) -> Settings:
     """Read and check everything that was set.

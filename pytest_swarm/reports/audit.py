@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pytest_swarm.columns import RunResult
@@ -26,11 +26,8 @@ def audit_of(run: RunResult) -> dict[str, Any] | None:
         return None
     span = _span(run)
     latencies = map(float.__sub__, run.tasks.end, run.tasks.start)
-    calls = [
-        latency
-        for latency, task, outcome in zip(run.calls.latency, run.calls.task, run.calls.outcome, strict=True)
-        if task >= 0 and outcome != _OTHER and not math.isnan(latency)
-    ]
+    calls = [run.calls.latency[position] for position in _calls_of_tasks(run)]
+    calls = [latency for latency in calls if not math.isnan(latency)]
     return {
         "watched": "threads" if audit.threads else "event loop",
         "moments": len(audit.lags),
@@ -62,18 +59,23 @@ def _span(run: RunResult) -> float | None:
     return span if span > 0 else None
 
 
+def _calls_of_tasks(run: RunResult) -> Iterator[int]:
+    """Positions of the model calls that tasks made."""
+    outcomes = zip(run.calls.task, run.calls.outcome, strict=True)
+    return (position for position, (task, outcome) in enumerate(outcomes) if task >= 0 and outcome != _OTHER)
+
+
 def _first_sends(run: RunResult) -> array[float]:
-    """From the start of each task to the first request that it sent, sorted."""
-    first: dict[tuple[int, int], float] = {}
-    for task, warmup, sent in zip(run.calls.task, run.calls.warmup, run.calls.sent, strict=True):
-        if not math.isnan(sent):
-            key = (task, warmup)
-            first[key] = min(first.get(key, math.inf), sent)
-    tasks = zip(run.tasks.index, run.tasks.warmup, run.tasks.start, strict=True)
+    """From the start of each task to the first model call that it sent, sorted."""
     starts: dict[tuple[int, int], float] = {}
-    for index, warmup, start in tasks:
+    for index, warmup, start in zip(run.tasks.index, run.tasks.warmup, run.tasks.start, strict=True):
         starts[index, warmup] = min(starts.get((index, warmup), math.inf), start)
-    return array("d", sorted(sent - starts[key] for key, sent in first.items() if key in starts))
+    first: dict[tuple[int, int], float] = {}
+    for position in _calls_of_tasks(run):
+        key, sent = (run.calls.task[position], run.calls.warmup[position]), run.calls.sent[position]
+        if key in starts and not math.isnan(sent):
+            first[key] = min(first.get(key, math.inf), sent)
+    return array("d", sorted(sent - starts[key] for key, sent in first.items()))
 
 
 def worst_audit(audits: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:

@@ -39,3 +39,23 @@ def test_a_confidence_without_a_level_or_that_is_none_is_an_error(suite: Any) ->
         result = suite(code)
         result.assert_outcomes(errors=1)
         result.stdout.fnmatch_lines([f"*{sentence}"])
+
+
+INLINE = """
+@pytest.mark.asyncio
+async def test_it(swarm):
+    async def body(gateway): await gateway.chat("hi")
+    result = await swarm.run(body, tasks=20)
+    judgement = result.judge("p50 < 10s", "p99 < 10s"{confidence})
+    assert [line.verdict for line in judgement.lines] == {verdicts}
+"""
+
+
+def test_levels_of_a_swarm_inside_a_test_are_proven_too(suite: Any) -> None:
+    plain, proven = ["pass", "pass"], ["pass", "invalid"]
+    suite(INLINE.format(confidence="", verdicts=plain)).assert_outcomes(passed=1)
+    suite(INLINE.format(confidence=", confidence=0.95", verdicts=proven)).assert_outcomes(passed=1)
+    suite(INLINE.format(confidence="", verdicts=proven), "--swarm-confidence=0.95").assert_outcomes(passed=1)
+    result = suite(INLINE.format(confidence=", confidence=95", verdicts=proven))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*judge(confidence=...): 95 is not a share between 0 and 1; *"])

@@ -251,13 +251,12 @@ def test_replays_of_the_same_cassettes_give_the_same_report(shelf: Shelf) -> Non
 
 
 def test_errors_are_replayed_as_they_ended(shelf: Shelf) -> None:
-    replayed, recorded = (
-        {call["model"]: (call["outcome"], call["latency"]) for call in finished.test("test_errors")["calls"]}
-        for finished in (shelf.replayed, shelf.recorded)
-    )
-    assert recorded["hang"][0] == "first_token_timeout"
-    assert replayed["hang"] == ("first_token_timeout", pytest.approx(recorded["hang"][1], abs=2e-6))
-    assert (replayed["status-503"][0], replayed["echo"][0]) == ("server_error", "ok")
+    outcomes = {
+        call["model"]: (call["outcome"], call["latency"]) for call in shelf.replayed.test("test_errors")["calls"]
+    }
+    # The client's own timeout, which the virtual clock keeps to the digit.
+    assert outcomes["hang"] == ("first_token_timeout", pytest.approx(0.2, abs=2e-6))
+    assert (outcomes["status-503"][0], outcomes["echo"][0]) == ("server_error", "ok")
 
 
 def test_another_plan_is_simulated_around_the_recorded_service_times(shelf: Shelf) -> None:
