@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_swarm.demands import Demands
 from pytest_swarm.errors import SettingError
 from pytest_swarm.judging.sla import Expression, parse, parse_metric
 from pytest_swarm.judging.verdict import Judgement
 from pytest_swarm.swarm.plan import Plan, plan_from, with_trace
 from pytest_swarm.swarm.searching import MAX_TASKS, search_from
-from pytest_swarm.trial import Demands, Trial
+from pytest_swarm.trial import Trial
 from pytest_swarm.values import parse_probability
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pytest_swarm.swarm.searching import search_from
 from pytest_swarm.values import parse_probability, shown
 
 if TYPE_CHECKING:
+    from pytest_swarm.demands import Demands
     from pytest_swarm.settings import Settings
-    from pytest_swarm.trial import Demands
 
 __all__ = [
     "MARKERS",
@@ -138,7 +138,7 @@ def demands_of(item: pytest.Item, settings: Settings) -> Demands | None:
         search, levels = search_from(searching.args, searching.kwargs, swarm.args, swarm.kwargs, settings)
         plan = search.at(search.low)
         expressions = _searched(levels, expressions)
-    from pytest_swarm.trial import Demands
+    from pytest_swarm.demands import Demands
 
     model = parametrised_model(item)
     rule = _json_rule(item)

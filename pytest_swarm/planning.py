@@ -9,8 +9,8 @@ import pytest
 from pytest_swarm.items import own_fixture
 
 if TYPE_CHECKING:
+    from pytest_swarm.demands import Demands
     from pytest_swarm.settings import Settings
-    from pytest_swarm.trial import Demands
 
 __all__ = ["plans_of", "put_plan_on_report", "skip_planned"]
 

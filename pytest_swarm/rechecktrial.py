@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_swarm.demands import Demands, Surroundings
 from pytest_swarm.gateway.recheck import recheck_of
-from pytest_swarm.trial import Demands, Surroundings, Trial
+from pytest_swarm.trial import Trial
 
 if TYPE_CHECKING:
     from pytest_swarm.judging.sla import Expression

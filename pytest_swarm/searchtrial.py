@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_swarm.demands import Demands, Surroundings
 from pytest_swarm.errors import SwarmError
 from pytest_swarm.judging.search import Search, is_near
 from pytest_swarm.swarm.searching import SearchPlan, tasks_of
-from pytest_swarm.trial import Demands, Surroundings, Trial
+from pytest_swarm.trial import Trial
 
 if TYPE_CHECKING:
     from pytest_swarm.judging.sla import Expression

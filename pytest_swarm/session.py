@@ -25,12 +25,13 @@ from pytest_swarm.verdicts import conclude
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_swarm.demands import Demands, Surroundings
     from pytest_swarm.reports.baseline_file import FormerReport
     from pytest_swarm.reports.progress import ProgressLine
     from pytest_swarm.settings import Settings
     from pytest_swarm.sources.cassette.recordings import Recordings
     from pytest_swarm.sources.simulated.systems import System
-    from pytest_swarm.trial import Demands, Surroundings, Trial
+    from pytest_swarm.trial import Trial
 
 __all__ = ["CHECKED", "DEMANDS", "SESSION", "TRIAL", "SwarmSession"]
 
@@ -51,10 +52,10 @@ class SwarmSession:
     @functools.cached_property
     def around(self) -> Surroundings:
         """What all trials share."""
+        from pytest_swarm.demands import Surroundings
         from pytest_swarm.judging.genai import GenaiRates
         from pytest_swarm.judging.prices import PriceTable
         from pytest_swarm.swarm.outcomes import TestOutcomes
-        from pytest_swarm.trial import Surroundings
 
         outcomes = TestOutcomes(pytest.skip.Exception, (KeyboardInterrupt, pytest.exit.Exception))
         settings = self.settings

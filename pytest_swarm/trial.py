@@ -4,93 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from pytest_swarm.columns import SwarmResult
+from pytest_swarm.demands import Demands, Surroundings
 from pytest_swarm.errors import SettingError
 from pytest_swarm.gateway.blocking import BlockingGateway, Portal
 from pytest_swarm.gateway.client import Gateway, Terms
 from pytest_swarm.gateway.preflight import preflight
-from pytest_swarm.gateway.reply import JsonRule
 from pytest_swarm.judging.baseline import NO_BASELINE, Baseline, NoBaseline
 from pytest_swarm.judging.change import changes
 from pytest_swarm.judging.curtailment import Curtailment
 from pytest_swarm.judging.projection import cost_without_cache
-from pytest_swarm.judging.spending import cost_sources
 from pytest_swarm.judging.verdict import Judgement, judge
 from pytest_swarm.judging.workloads import fit_of
+from pytest_swarm.pricing import Pricing
 from pytest_swarm.reports.record import test_record
 from pytest_swarm.reports.requests import notes_on_requests
 from pytest_swarm.sources.live import LiveSource
 from pytest_swarm.sources.simulated.source import SimulatedSource
 from pytest_swarm.sources.simulated.systems import DEFAULT_SYSTEM
-from pytest_swarm.sources.simulated.tokens import tariff_of
 from pytest_swarm.swarm.conductor import Conductor
-from pytest_swarm.swarm.outcomes import TestOutcomes
 from pytest_swarm.traffic.budget import Budget
-from pytest_swarm.traffic.ceilings import Ceilings
 
 if TYPE_CHECKING:
-    from pytest_swarm.judging.genai import GenaiRates
     from pytest_swarm.judging.observation import Observation
-    from pytest_swarm.judging.prices import Cost, PriceTable
     from pytest_swarm.judging.rates import Tariff
-    from pytest_swarm.judging.sla import Expression, TaskBound
+    from pytest_swarm.judging.sla import Expression
     from pytest_swarm.progresswatch import ProgressWatch
-    from pytest_swarm.records import Reading
     from pytest_swarm.replaying import Replaying
-    from pytest_swarm.reports.baseline_file import FormerReport
     from pytest_swarm.rowfile import RowFile
     from pytest_swarm.settings import Settings
     from pytest_swarm.sources.cassette.recorder import Recorder
     from pytest_swarm.sources.cassette.replay import CassetteSource
-    from pytest_swarm.sources.simulated.systems import System
-    from pytest_swarm.swarm.plan import Plan
-    from pytest_swarm.swarm.searching import SearchPlan
     from pytest_swarm.tap.routing import Agent, TaskContext
-    from pytest_swarm.traffic.budget import BaseBudget
 
-__all__ = ["Demands", "Surroundings", "Trial"]
+__all__ = ["Trial"]
 
 SIMULATED_URL: Final = "http://simulated.localhost/v1"
 """Where requests to the simulated gateway are addressed; nothing is sent there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demands:
-    """What the markers of a test ask of it."""
-
-    plan: Plan
-    expressions: tuple[Expression, ...] = ()
-    per_task: tuple[TaskBound, ...] = ()
-    json_rule: JsonRule | None = None
-    model: str | None = None
-    """The model that the test is parametrised by, else that of the plan."""
-    parametrised: bool = False
-    """Whether the test is parametrised by model."""
-    search: SearchPlan | None = None
-    """The largest load that holds is looked for, and `plan` is that of the lowest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all trials of a session share."""
-
-    settings: Settings
-    prices: PriceTable
-    systems: Mapping[str, System]
-    """The simulated gateway's, by name."""
-    outcomes: TestOutcomes
-    public: GenaiRates
-    """The part of `prices` that is not the user's."""
-    budget: BaseBudget | None = None
-    """The cost ceiling of the whole session."""
-    former: FormerReport | None = None
-    """What is compared with."""
-    checked: dict[tuple[str, str | None], str | None] = field(default_factory=dict)
-    """What pre-flight questions found, by address and model: an error's text, or None."""
 
 
 class Trial:
@@ -131,8 +84,7 @@ class Trial:
         self.replaying = replaying
         self._live = replaying is None and settings.base_url is not None
         self._base_url = settings.base_url if replaying is None else replaying.base_url
-        self._prices = around.prices if replaying is None else replaying.prices
-        self._public = around.public if replaying is None else replaying.public
+        self._pricing = Pricing(around, replaying, live=self._live)
         result = SwarmResult(
             nodeid=nodeid,
             model=demands.model or self._usual_model(),
@@ -146,13 +98,13 @@ class Trial:
         self._own_budget = budget
         if budget is None and plan.max_cost is not None:
             self._own_budget = Budget(plan.max_cost, "swarm(max_cost=...)")
-        self._ceilings = self._make_ceilings(result.model)
+        self._ceilings = self._pricing.ceilings((self._own_budget, around.budget), result.model)
         self.conductor = Conductor(
             result,
             plan,
             make_source=self._source,
             rows=rows,
-            price=self._price,
+            price=self._pricing.cost,
             outcomes=around.outcomes,
             json_check=None if demands.json_rule is None else demands.json_rule.check,
             ceilings=self._ceilings,
@@ -230,8 +182,7 @@ class Trial:
             result.notes.append(self.recorder.note)
         if self.replaying is not None:
             result.notes.extend(self.replaying.notes())
-        if any(self._public.name in cost_sources(run) for run in result.runs):
-            result.notes.append(self._public.note)
+        result.notes.extend(self._pricing.notes(result.runs))
         said = next((run.simulated for run in result.runs if run.simulated is not None), None)
         over_http = self._live and said is not None
         if over_http:
@@ -302,11 +253,6 @@ class Trial:
 
         return confined_sockets(frozenset(self._around.settings.hosts), self.replaying.blocked.append)
 
-    def _price(self, model: str | None, reading: Reading, *, simulated: bool) -> Cost:
-        usage = reading.usage
-        reported = None if usage is None else usage.reported_cost
-        return self._prices.cost(model, usage, reported, reading.outcome, simulated=simulated)
-
     def _without_cache(self, judgement: Judgement) -> Observation | None:
         """What a task would cost without prompt caches; pricing every call once more is for whoever projects costs."""
         if self._around.settings.project is None:
@@ -314,34 +260,14 @@ class Trial:
         return cost_without_cache(judgement.metrics, self._tariff)
 
     def _tariff(self, model: str) -> Tariff | None:
-        recorded = None if self.replaying is None else self.replaying.cassette.simulated
-        if recorded is not None or self.conductor.result.gateway_kind == "simulated":
-            system = self._around.systems.get(model)
-            return None if system is None else tariff_of(system.prices)
-        return self._prices.tariff(model)
-
-    def _make_ceilings(self, model: str | None) -> Ceilings | None:
-        """What stands over the calls. Raises `SettingError` for a model that no ceiling can hold."""
-        budgets = [budget for budget in (self._own_budget, self._around.budget) if budget is not None]
-        if not budgets or self.replaying is not None:
-            # A replay costs nothing, whatever its recording came to.
-            return None
-        ceilings = Ceilings(budgets, self._tariffs)
-        problem = None if model is None else ceilings.why_unpriced(model)
-        if problem is not None:
-            raise SettingError(problem)
-        return ceilings
-
-    def _tariffs(self, model: str) -> list[Tariff]:
-        system = None if self._live else self._around.systems.get(model)
-        return self._around.prices.tariffs(model) if system is None else [tariff_of(system.prices)]
+        return self._pricing.tariff(model, simulated=self.conductor.result.gateway_kind == "simulated")
 
     def _affordable(self, question: bytes) -> bool:
         """Whether the ceilings have room for a question before the run."""
         return self._ceilings is None or self._ceilings.afford(self.terms.model, question)
 
     async def _preflight(self) -> None:
-        self._around.prices.prepare(self.terms.model)
+        self._pricing.prepare(self.terms.model)
         key = (self.terms.base_url, self.terms.model)
         if key not in self._around.checked:
             try:

@@ -19,12 +19,14 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 PYTEST_SIDE = (
     "__init__",
+    "demands",
     "fixtures",
     "gathering",
     "inline",
     "items",
     "options",
     "planning",
+    "pricing",
     "progresswatch",
     "pytest_plugin",
     "rechecktrial",
