@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_swarm.demands import Demands
 from pytest_swarm.errors import SettingError
+from pytest_swarm.gateway.sdk import load_early
 from pytest_swarm.judging.sla import Expression, parse, parse_metric
 from pytest_swarm.judging.verdict import Judgement
 from pytest_swarm.swarm.plan import Plan, plan_from, with_trace
@@ -140,6 +141,7 @@ class InlineSwarm:
 
     async def _run(self, trial: Trial, body: Callable[..., Awaitable[object]]) -> None:
         wanted = set(inspect.signature(body).parameters) & {"agent", "gateway"}
+        load_early(body)
 
         async def one(agent: Agent) -> object:
             offered = {"agent": agent, "gateway": trial.gateway}

@@ -214,9 +214,12 @@ class SwarmSession:
     @contextmanager
     def swarming(self, item: pytest.Function, trial: Trial) -> Iterator[None]:
         """For the length of the block, the test function is one that runs the swarm and judges it."""
+        from pytest_swarm.gateway.sdk import load_early
+
         original = item.obj
         self._live[item.nodeid] = trial
         is_async = inspect.iscoroutinefunction(original)
+        load_early(original)
         item.obj = self._async_test(item, trial, original) if is_async else self._sync_test(item, trial, original)
         try:
             yield

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -14,7 +16,7 @@ from pytest_swarm.errors import SettingError
 if TYPE_CHECKING:
     from pytest_swarm.gateway.client import Terms
 
-__all__ = ["SharedClients", "make_anthropic", "make_openai"]
+__all__ = ["SharedClients", "load_early", "make_anthropic", "make_openai"]
 
 Make = Callable[..., Any]
 """`make_openai` or `make_anthropic`."""
@@ -67,6 +69,18 @@ class SharedClients:
         """Close the clients of sync bodies."""
         for client in self._blocking.values():
             client.close()
+
+
+def load_early(body: Callable[..., object]) -> None:
+    """Import the SDKs that a body asks a gateway for, as far as they are installed.
+
+    The first task would do it otherwise, and for that second or two nothing else runs: it would be in every latency.
+    """
+    code = getattr(inspect.unwrap(body), "__code__", None)
+    for package in ("openai", "anthropic"):
+        if code is not None and package in code.co_names:
+            with suppress(ImportError):
+                importlib.import_module(package)
 
 
 def make_openai(terms: Terms, *, blocking: bool, options: dict[str, Any]) -> Any:

@@ -453,3 +453,20 @@ def test_an_sdk_that_asks_again_behind_a_cost_ceiling_is_booked_once() -> None:
     rows, _ = asyncio.run(swarm("http://127.0.0.1:9/v1", body, prices=prices, budget=Budget(1, "here")))
     assert [(call["outcome"], call["attempts"]) for call in rows.calls] == [("budget", 1)]
     assert [task["status"] for task in rows.tasks] == ["cancelled"]
+
+
+LOADED = """
+import sys
+import pytest
+
+@pytest.mark.asyncio
+@pytest.mark.swarm(tasks=1)
+async def test_asks(gateway):
+    assert "openai" in sys.modules
+    assert "anthropic" not in sys.modules
+    assert gateway.openai()
+"""
+
+
+def test_an_sdk_that_a_body_asks_for_is_there_before_its_first_task(tmp_path: Path) -> None:
+    run_suite(tmp_path, LOADED)
