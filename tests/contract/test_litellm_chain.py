@@ -17,16 +17,17 @@ from tests.support.suites import SuiteRun, run_suite
 
 need("litellm", "fastapi", "anthropic", "openai")
 
-TASKS = 12
+TASKS = 4
+"""Few: the engine and the proxy share what cores there are."""
 CUT_AT = 4
 """Tokens after which replies on the wire of chat are cut."""
-CUT_LATER = 20
-"""Tokens after which those on the other wires are; the proxy asks for 16 at least."""
+CUT_LATER = 16
+"""Tokens after which those on the other wires are: the fewest that the proxy asks for."""
 
 SUITE = """
 import pytest
 
-LEVELS = ["p99 < 60s", "success_rate == 100%", "call_success_rate == 100%", "calls == 12", "retries == 0"]
+LEVELS = ["p99 < 60s", "success_rate == 100%", "call_success_rate == 100%", "calls == 4", "retries == 0"]
 MESSAGES = [{"role": "user", "content": "hello"}]
 ANSWER = {
     "type": "object",
@@ -35,7 +36,7 @@ ANSWER = {
     "additionalProperties": False,
 }
 both_ways = pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
-swarm = pytest.mark.swarm(tasks=12, concurrency=4)
+swarm = pytest.mark.swarm(tasks=4, concurrency=2)
 
 
 @both_ways
@@ -57,22 +58,10 @@ async def test_answer(gateway, agent, stream):
 
 @both_ways
 @swarm
-@pytest.mark.sla(*LEVELS, "output_tokens.max == 4")
-async def test_openai(gateway, stream):
-    asked = {"model": gateway.model, "messages": MESSAGES, "max_tokens": 4}
-    if stream:
-        asked["stream_options"] = {"include_usage": True}
-    reply = await gateway.openai().chat.completions.create(**asked, stream=stream)
-    if stream:
-        assert [chunk async for chunk in reply]
-
-
-@both_ways
-@swarm
-@pytest.mark.sla("p99 < 60s", "success_rate == 100%", "calls == 12", "retries == 0", "output_tokens.max == 20")
+@pytest.mark.sla("p99 < 60s", "success_rate == 100%", "calls == 4", "retries == 0", "output_tokens.max == 16")
 async def test_messages(gateway, stream):
     client = gateway.anthropic()
-    asked = {"model": gateway.model, "messages": MESSAGES, "max_tokens": 20}
+    asked = {"model": gateway.model, "messages": MESSAGES, "max_tokens": 16}
     if not stream:
         await client.messages.create(**asked)
         return
@@ -82,10 +71,10 @@ async def test_messages(gateway, stream):
 
 @both_ways
 @swarm
-@pytest.mark.sla("p99 < 60s", "success_rate == 100%", "calls == 12", "retries == 0", "output_tokens.max == 20")
+@pytest.mark.sla("p99 < 60s", "success_rate == 100%", "calls == 4", "retries == 0", "output_tokens.max == 16")
 async def test_responses(gateway, stream):
     reply = await gateway.openai().responses.create(
-        model=gateway.model, input="hello", max_output_tokens=20, stream=stream
+        model=gateway.model, input="hello", max_output_tokens=16, stream=stream
     )
     if stream:
         assert [event async for event in reply]
@@ -137,10 +126,9 @@ both_ways = pytest.mark.parametrize("way", ["json", "stream"])
 
 
 @both_ways
-@pytest.mark.parametrize("test", ["test_cut", "test_openai"])
-def test_a_cut_reply_is_incomplete_behind_the_proxy_too(observed: Observed, test: str, way: str) -> None:
+def test_a_cut_reply_is_incomplete_behind_the_proxy_too(observed: Observed, way: str) -> None:
     read = ("outcome", "finish_reason", "output_tokens")
-    calls = observed.calls(f"{test}[{way}]")
+    calls = observed.calls(f"test_cut[{way}]")
     assert {tuple(call[key] for key in read) for call in calls} == {("incomplete", "length", CUT_AT)}
 
 
@@ -158,7 +146,7 @@ def test_the_other_wires_go_through_the_proxy(observed: Observed, test: str, way
     assert {(call["outcome"], call["output_tokens"]) for call in calls} == {("ok", CUT_LATER)}
 
 
-@pytest.mark.parametrize("test", ["test_cut", "test_answer", "test_openai", "test_messages", "test_responses"])
+@pytest.mark.parametrize("test", ["test_cut", "test_answer", "test_messages", "test_responses"])
 def test_only_streams_have_a_time_to_first_token(observed: Observed, test: str) -> None:
     assert {call["ttft"] for call in observed.calls(f"{test}[json]")} == {None}
     assert all(0 < call["ttft"] <= call["latency"] for call in observed.calls(f"{test}[stream]"))

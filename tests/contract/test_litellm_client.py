@@ -102,6 +102,15 @@ async def test_retries(gateway, setting):
     await litellm.acompletion(**asked(gateway, **{setting: 1}))
 
 
+@pytest.mark.swarm(tasks=4, concurrency=1, model="flaky")
+@pytest.mark.sla("success_rate == 100%", "calls >= 5", "retries == 0")
+async def test_router(gateway):
+    asked_for = asked(gateway)
+    parameters = {key: asked_for[key] for key in ("model", "api_base", "api_key")}
+    router = litellm.Router(model_list=[{"model_name": "mine", "litellm_params": parameters}], num_retries=1)
+    await router.acompletion(model="mine", messages=asked_for["messages"])
+
+
 @pytest.mark.parametrize("model", ["status-503", "quota"])
 @pytest.mark.swarm(tasks=3)
 @pytest.mark.sla("success_rate == 0%", "calls == 3", "cost == $0")
@@ -164,12 +173,15 @@ def test_sync(gateway, wire, stream):
     assert blocking_text_of(reply, stream)
 
 
+@both_ways
 @pytest.mark.swarm(tasks=4)
 @pytest.mark.sla("success_rate >= 0%", "calls == 4")
-async def test_responses(gateway):
+async def test_responses(gateway, stream):
     address = str(gateway.openai().base_url)
-    reply = await litellm.aresponses(model=f"openai/{gateway.model}", api_base=address, api_key="k", input="hello")
-    assert reply.output
+    reply = await litellm.aresponses(
+        model=f"openai/{gateway.model}", api_base=address, api_key="k", input="hello", stream=stream
+    )
+    assert [event async for event in reply] if stream else reply.output
 """
 )
 SIMULATED = (
@@ -258,6 +270,14 @@ def test_retries_of_litellm_are_attempts_of_one_call(live: Live, setting: str) -
     for first, second in repeated:
         assert (first["status"], first["outcome"], second["status"]) == (503, "server_error", 200)
         assert second["wait"] > 0
+
+
+def test_what_a_router_of_litellm_asks_again_is_a_call_of_its_own(live: Live) -> None:
+    found = live.run.test("test_router")
+    assert found["verdict"] == "pass", found["reasons"]
+    outcomes = Counter(call["outcome"] for call in found["calls"])
+    assert (set(outcomes), outcomes["ok"]) == ({"ok", "server_error"}, 4)
+    assert {call["attempts"] for call in found["calls"]} == {1}
 
 
 @pytest.mark.parametrize(
